@@ -1,0 +1,3 @@
+//! Build script of the cdylib.
+
+fn main() {}

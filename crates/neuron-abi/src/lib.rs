@@ -1,0 +1,8 @@
+//! Plain data that every room of OpenNRT shares: status codes, architectures, instance
+//! identity, and (from the device rooms on) the kernel boundary. No logic beyond lookups.
+
+mod instance;
+mod status;
+
+pub use instance::{Arch, Family, Size};
+pub use status::Status;

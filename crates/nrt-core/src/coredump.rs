@@ -1,0 +1,1 @@
+//! Core-dump path templates and the gate of the dump helper.

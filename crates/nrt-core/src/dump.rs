@@ -1,0 +1,1 @@
+//! The information dump printed with the first failure.

@@ -1,0 +1,1 @@
+//! Instance identity: family, size, architecture name, device revision.

@@ -1,0 +1,18 @@
+//! The runtime behind the C entry layer: configuration, counting, identity, lifecycle, tensors
+//! and logs. No raw pointer of a C caller comes this far, and no environment variable is read
+//! outside [`config`] and [`log`].
+
+pub mod config;
+pub mod coredump;
+pub mod device;
+pub mod dump;
+pub mod instance;
+pub mod lifecycle;
+pub mod log;
+pub mod tensor;
+pub mod version;
+
+pub use neuron_abi::Status;
+
+/// Answer of a runtime call. Whoever makes the `Err` has already logged why.
+pub type Result<T> = std::result::Result<T, Status>;

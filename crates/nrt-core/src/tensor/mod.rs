@@ -1,0 +1,1 @@
+//! Tensors, tensor sets and the memory behind them.

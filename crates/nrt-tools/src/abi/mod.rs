@@ -1,0 +1,1 @@
+//! The C surface as a table, and what a file really exports.

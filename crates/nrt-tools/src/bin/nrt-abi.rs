@@ -1,0 +1,3 @@
+//! `nrt-abi`.
+
+fn main() {}

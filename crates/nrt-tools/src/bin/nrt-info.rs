@@ -1,0 +1,3 @@
+//! `nrt-info`.
+
+fn main() {}

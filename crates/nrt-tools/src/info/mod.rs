@@ -1,0 +1,1 @@
+//! What `nrt-info` shows.
