@@ -101,7 +101,7 @@ install: ## Install under DESTDIR/PREFIX (run `make release` first, or it is don
 
 .PHONY: package
 package: release ## A tarball and a .deb in target/package
-	@scripts/package.sh $(VERSION) $(PACKAGED)
+	@scripts/package.sh $(VERSION)
 
 .PHONY: test-package
 test-package: package ## Check what the packages hold and that they run
