@@ -1,0 +1,341 @@
+//! What a kernel driver (or `neuron-emu`) shows of its devices: the nodes in the device directory
+//! and their sysfs attributes (`facts/driver/cdev.md`, `facts/driver/sysfs.tsv`).
+//!
+//! Nothing is opened here: opening a node for reading takes one of the sixteen attach slots of
+//! the device and waits while it resets.
+
+use super::{Absent, Backend, DevInfo, product};
+use crate::log_info;
+use neuron_abi::Arch;
+use std::{
+    ffi::CString,
+    fs, io,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+/// Device numbers the driver gives out: 0 up to this.
+pub const MAX_DEVICES: u32 = 64;
+
+/// One device number, as this process finds it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Node {
+    /// No such file.
+    Missing,
+    /// The file is there and this process may not open it.
+    Denied(String),
+    /// Can be opened.
+    Ready,
+}
+
+/// Questions about device `index`. The answers come from files today and may come from the driver.
+pub(crate) trait Devices {
+    /// Is it there and may it be used?
+    fn node(&self, index: u32) -> Node;
+    /// Silicon generation, or what stands in the way of telling.
+    fn arch(&self, index: u32) -> Result<Arch, String>;
+    /// Physical cores; `None` when this process may not read that.
+    fn core_count(&self, index: u32) -> Result<Option<u32>, String>;
+    /// Linked devices in the driver's order; `None` when this process may not read that.
+    fn connected(&self, index: u32) -> Option<Vec<u32>>;
+}
+
+/// The device files and sysfs of this machine, wherever they are mounted.
+pub(crate) struct Host {
+    /// Directory of the nodes.
+    pub dev: PathBuf,
+    /// Mount point of sysfs.
+    pub sys: PathBuf,
+}
+
+impl Host {
+    /// The configured places.
+    pub fn configured() -> Host {
+        Host { dev: crate::config::opennrt_dev_dir(), sys: crate::config::opennrt_sys_dir() }
+    }
+
+    fn node_path(&self, index: u32) -> PathBuf {
+        self.dev.join(format!("neuron{index}"))
+    }
+
+    fn attribute(&self, index: u32, name: &str) -> io::Result<String> {
+        read_text(&self.sys.join(format!("class/neuron_device/neuron{index}")).join(name))
+    }
+
+    /// The product name the firmware reports, without the line end.
+    pub fn product_name(&self) -> io::Result<String> {
+        read_text(&self.sys.join("devices/virtual/dmi/id/product_name"))
+            .or_else(|_| read_text(&self.sys.join("class/dmi/id/product_name")))
+    }
+
+    /// Whether a PCI function of the newer arch-4 silicon is present (`facts/runtime/arch.tsv`,
+    /// id 0x7565). The class devices do not link to their PCI functions, so the whole bus is asked.
+    pub fn has_v4_plus(&self) -> bool {
+        let is = |dir: &Path, file, value| read_text(&dir.join(file)).is_ok_and(|t| t.eq_ignore_ascii_case(value));
+        fs::read_dir(self.sys.join("bus/pci/devices")).is_ok_and(|functions| {
+            functions.flatten().any(|f| is(&f.path(), "vendor", "0x1d0f") && is(&f.path(), "device", "0x7565"))
+        })
+    }
+}
+
+/// A short text file, trimmed. Bounded: a wrong path under an override must not fill memory.
+fn read_text(path: &Path) -> io::Result<String> {
+    let mut text = Vec::new();
+    io::Read::read_to_end(&mut io::Read::take(fs::File::open(path)?, 4096), &mut text)?;
+    Ok(String::from_utf8_lossy(&text).trim().to_owned())
+}
+
+/// Ask the kernel whether this process has `mode` on `path`, with its effective ids; unlike
+/// reading the mode bits this includes the device rules of a container.
+fn access(path: &Path, mode: i32) -> io::Result<()> {
+    let c_path = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: the path is a NUL-terminated string that lives through the call.
+    match unsafe { libc::faccessat(libc::AT_FDCWD, c_path.as_ptr(), mode, libc::AT_EACCESS) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+impl Devices for Host {
+    fn node(&self, index: u32) -> Node {
+        let path = self.node_path(index);
+        let usable = access(&path, libc::F_OK).and_then(|()| access(&path, libc::R_OK | libc::W_OK));
+        match usable {
+            Ok(()) => Node::Ready,
+            Err(e) if matches!(e.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR | libc::ELOOP)) => Node::Missing,
+            Err(e) => Node::Denied(format!("{}: {e}", path.display())),
+        }
+    }
+
+    fn arch(&self, index: u32) -> Result<Arch, String> {
+        // arch_type is of no use here: Inf2 and Trn2 print the same value.
+        let mut found = String::new();
+        for name in ["instance_type", "device_name"] {
+            match self.attribute(index, &format!("info/architecture/{name}")) {
+                Ok(text) => match text.as_str() {
+                    "Trn1" | "Inf2" | "Trainium1" | "Inferentia2" => return Ok(Arch::Sunda),
+                    "Trn2" | "Trainium2" => return Ok(Arch::Cayman),
+                    "Trn3" | "Trainium3" => return Ok(Arch::Mariana),
+                    other => found = format!("{name} is {other:?}, a part this runtime does not know"),
+                },
+                Err(e) if found.is_empty() => found = format!("{name} in sysfs: {e}"),
+                Err(_) => {}
+            }
+        }
+        Err(found)
+    }
+
+    fn core_count(&self, index: u32) -> Result<Option<u32>, String> {
+        match self.attribute(index, "core_count") {
+            Ok(text) => match text.parse() {
+                Ok(n @ 1..=8) => Ok(Some(n)),
+                _ => Err(format!("core_count is {text:?}, not a number from 1 to 8")),
+            },
+            Err(_) => Ok(None),
+        }
+    }
+
+    fn connected(&self, index: u32) -> Option<Vec<u32>> {
+        let text = self.attribute(index, "connected_devices").ok()?;
+        text.split(',').map(str::trim).filter(|t| !t.is_empty()).map(|t| t.parse().ok()).collect()
+    }
+}
+
+/// The devices this process can use, ascending; holes are allowed and nothing is cut at 32.
+///
+/// Generation and core count are those of the first one: the driver runs one generation per host.
+pub(crate) fn discover(dev_dir: &Path, devices: &dyn Devices) -> Result<DevInfo, Absent> {
+    let mut usable = Vec::new();
+    let mut denied = Vec::new();
+    for index in 0..MAX_DEVICES {
+        match devices.node(index) {
+            Node::Ready => usable.push(index),
+            Node::Denied(why) => denied.push(why),
+            Node::Missing => {}
+        }
+    }
+    let Some(&first) = usable.first() else {
+        return Err(match denied.into_iter().next() {
+            Some(why) => Absent::Denied(why),
+            None => Absent::NoNodes { dev_dir: dev_dir.to_owned() },
+        });
+    };
+    for why in &denied {
+        log_info!(Tdrv, "tdrv_get_dev_info", "Device left out, this process may not open it: {why}");
+    }
+    let unknown = |why| Absent::Unknown { device: first, why };
+    let arch = devices.arch(first).map_err(unknown)?;
+    let cores = devices.core_count(first).map_err(unknown)?;
+    Ok(DevInfo {
+        backend: Backend::Kernel,
+        devices: usable,
+        cores_per_device: cores.unwrap_or(product::cores_per_device(arch)),
+        arch,
+    })
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    /// A directory that looks like `/dev` and `/sys` of a host with these devices.
+    pub(crate) struct Root {
+        dir: tempfile::TempDir,
+    }
+
+    impl Root {
+        pub fn new() -> Root {
+            Root { dir: tempfile::tempdir().unwrap() }
+        }
+
+        pub fn host(&self) -> Host {
+            Host { dev: self.dir.path().join("dev"), sys: self.dir.path().join("sys") }
+        }
+
+        pub fn put(&self, path: &str, text: &str) -> &Root {
+            let path = self.dir.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+            self
+        }
+
+        pub fn device(&self, index: u32, instance_type: &str, cores: &str) -> &Root {
+            let class = format!("sys/class/neuron_device/neuron{index}");
+            self.put(&format!("dev/neuron{index}"), "")
+                .put(&format!("{class}/info/architecture/instance_type"), &format!("{instance_type}\n"))
+                .put(&format!("{class}/core_count"), cores)
+        }
+
+        pub fn product(&self, name: &str) -> &Root {
+            self.put("sys/devices/virtual/dmi/id/product_name", &format!("{name}\n"))
+        }
+
+        pub fn discover(&self) -> Result<DevInfo, Absent> {
+            let host = self.host();
+            discover(&host.dev, &host)
+        }
+    }
+
+    #[test]
+    fn nodes_are_listed_ascending_with_holes_and_strangers_ignored() {
+        let root = Root::new();
+        for index in [10, 2, 63] {
+            root.device(index, "Trn2", "8");
+        }
+        root.put("dev/neuron64", "").put("dev/neuronX", "").put("dev/neuron", "").put("dev/null", "");
+        symlink("/nowhere/at/all", root.host().dev.join("neuron5")).unwrap();
+        let dev = root.discover().unwrap();
+        assert_eq!(dev.devices, [2, 10, 63]);
+        assert_eq!((dev.arch, dev.cores_per_device, dev.backend), (Arch::Cayman, 8, Backend::Kernel));
+    }
+
+    /// A027: more than 32 device files are all listed.
+    #[test]
+    fn nothing_is_cut_at_32_devices() {
+        let root = Root::new();
+        for index in 0..64 {
+            root.device(index, "Trn1", "2");
+        }
+        assert_eq!(root.discover().unwrap().devices, (0..64).collect::<Vec<_>>());
+        assert_eq!(root.discover().unwrap().total_physical(), 128);
+    }
+
+    /// A024: the four answers of the dispatcher for every part the driver can name.
+    #[test]
+    fn the_generation_comes_from_instance_type_or_device_name() {
+        for line in include_str!("../../tests/data/device/arch.tsv").lines().skip(2) {
+            let row: Vec<_> = line.split('\t').collect();
+            for names in row[4].split(';') {
+                let names: Vec<_> = names.split('/').collect();
+                let root = Root::new();
+                root.device(0, names[1], row[2]);
+                let dev = root.discover().unwrap();
+                assert_eq!((dev.arch as u32).to_string(), row[1], "{}", names[1]);
+                assert_eq!(dev.cores_per_device.to_string(), row[2], "{}", names[1]);
+                let class = "sys/class/neuron_device/neuron0/info/architecture";
+                let root = Root::new();
+                root.put("dev/neuron0", "").put(&format!("{class}/device_name"), &format!("{}\n", names[2]));
+                assert_eq!((root.discover().unwrap().arch as u32).to_string(), row[1], "{}", names[2]);
+            }
+        }
+    }
+
+    #[test]
+    fn an_unreadable_core_count_means_that_of_the_generation() {
+        let root = Root::new();
+        root.device(0, "Trn3", "8");
+        fs::remove_file(root.host().sys.join("class/neuron_device/neuron0/core_count")).unwrap();
+        assert_eq!(root.discover().unwrap().cores_per_device, 8);
+    }
+
+    #[test]
+    fn a_device_that_cannot_be_told_is_an_error_naming_it() {
+        let unknown = |kind: &str, cores: &str| {
+            let root = Root::new();
+            root.device(3, kind, cores);
+            root.discover().unwrap_err().to_string()
+        };
+        assert!(unknown("Inf1", "4").contains("neuron3 "), "{}", unknown("Inf1", "4"));
+        assert!(unknown("Inf1", "4").contains("Inf1"));
+        for cores in ["", "0", "9", "-1", "eight", "4294967296"] {
+            assert!(unknown("Trn2", cores).contains("core_count"), "{cores}");
+        }
+        let root = Root::new();
+        root.put("dev/neuron0", "");
+        assert!(root.discover().unwrap_err().to_string().contains("neuron0 "));
+    }
+
+    #[test]
+    fn no_node_at_all_names_the_directory_and_the_switch() {
+        let root = Root::new();
+        let absent = root.discover().unwrap_err();
+        assert!(matches!(absent, Absent::NoNodes { .. }));
+        for part in [root.host().dev.to_str().unwrap(), "No Neuron devices", "NEURON_RT_FAKE_INSTANCE_TYPE"] {
+            assert!(absent.to_string().contains(part), "{absent}");
+        }
+        assert_eq!(absent.to_string().lines().count(), 1);
+    }
+
+    struct Denied(Vec<u32>, Vec<u32>);
+
+    impl Devices for Denied {
+        fn node(&self, index: u32) -> Node {
+            match (self.0.contains(&index), self.1.contains(&index)) {
+                (true, _) => Node::Denied(format!("/dev/neuron{index}: Permission denied")),
+                (_, true) => Node::Ready,
+                _ => Node::Missing,
+            }
+        }
+        fn arch(&self, _: u32) -> Result<Arch, String> {
+            Ok(Arch::Cayman)
+        }
+        fn core_count(&self, _: u32) -> Result<Option<u32>, String> {
+            Ok(Some(8))
+        }
+        fn connected(&self, _: u32) -> Option<Vec<u32>> {
+            None
+        }
+    }
+
+    /// A065: a node that may not be opened is no device of this process.
+    #[test]
+    fn a_denied_node_is_left_out_and_denied_nodes_alone_say_so() {
+        let dir = Path::new("/dev");
+        assert_eq!(discover(dir, &Denied(vec![0, 2], vec![1, 3])).unwrap().devices, [1, 3]);
+        let absent = discover(dir, &Denied(vec![4, 5], vec![])).unwrap_err();
+        assert!(absent.to_string().contains("/dev/neuron4: Permission denied"), "{absent}");
+        assert!(!absent.to_string().contains("No Neuron devices"), "{absent}");
+    }
+
+    #[test]
+    fn links_are_read_as_the_driver_prints_them() {
+        let root = Root::new();
+        root.device(0, "Trn1", "2");
+        assert_eq!(root.host().connected(0), None);
+        for (text, links) in [("12, 3, 4, 1\n", Some(vec![12, 3, 4, 1])), ("\n", Some(vec![])), ("1, x\n", None)] {
+            root.put("sys/class/neuron_device/neuron0/connected_devices", text);
+            assert_eq!(root.host().connected(0), links, "{text:?}");
+        }
+    }
+}

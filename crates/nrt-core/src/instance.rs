@@ -1,1 +1,0 @@
-//! Instance identity: family, size, architecture name, device revision.
