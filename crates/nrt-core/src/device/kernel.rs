@@ -230,6 +230,18 @@ pub(crate) mod tests {
         assert_eq!((dev.arch, dev.cores_per_device, dev.backend), (Arch::Cayman, 8, Backend::Kernel));
     }
 
+    /// A022: a node that cannot even be opened (a socket) counts, so nothing opens it.
+    #[test]
+    fn nodes_are_not_opened() {
+        let root = Root::new();
+        root.device(0, "Trn2", "8");
+        let node = root.host().dev.join("neuron0");
+        fs::remove_file(&node).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(&node).unwrap();
+        assert!(fs::File::open(&node).is_err());
+        assert_eq!(root.discover().unwrap().devices, [0]);
+    }
+
     /// A027: more than 32 device files are all listed.
     #[test]
     fn nothing_is_cut_at_32_devices() {

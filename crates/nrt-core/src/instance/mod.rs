@@ -154,12 +154,22 @@ fn oversize(len: usize, said: &AtomicBool) -> Option<String> {
 
 /// `nrt_get_instance_info` for a caller whose structure has `len` bytes; `out` is its first
 /// [`copy_len`]`(len)` bytes. Nothing is written on an error, which are those of [`info`].
-///
-/// The remark about the length comes first, so a failing or a cached call makes it too.
 pub fn copy_out(len: usize, out: &mut [u8]) -> Result<()> {
     static SAID: AtomicBool = AtomicBool::new(false);
-    if let Some(text) = oversize(len, &SAID) {
-        log_warn!(Nrt, "nrt_get_instance_info", "{text}");
+    let warn = |text: String| log_warn!(Nrt, "nrt_get_instance_info", "{text}");
+    copy_out_of(info, len, out, &SAID, warn)
+}
+
+/// The remark about the length comes first, so a failing or a cached call makes it too.
+fn copy_out_of<'a>(
+    info: impl FnOnce() -> Result<&'a InstanceInfo>,
+    len: usize,
+    out: &mut [u8],
+    said: &AtomicBool,
+    warn: impl FnOnce(String),
+) -> Result<()> {
+    if let Some(text) = oversize(len, said) {
+        warn(text);
     }
     copy(info()?, out);
     Ok(())
@@ -293,6 +303,28 @@ mod tests {
         );
         assert_eq!(oversize(64, &said), None);
         assert_eq!(oversize(33, &said), None);
+    }
+
+    /// A074: before the cache is looked at, so a failing call makes the remark and a cached one too.
+    #[test]
+    fn the_remark_comes_before_the_answer() {
+        let cached = InstanceInfo::new(Family::Trn2, Size::X48, "A");
+        for answer in [Err(Status::Invalid), Ok(&cached)] {
+            let events = std::cell::RefCell::new(Vec::new());
+            let (said, mut out) = (AtomicBool::new(false), [0xAA; 32]);
+            let info = || {
+                events.borrow_mut().push("answer".to_owned());
+                answer
+            };
+            let result = copy_out_of(info, 64, &mut out, &said, |text| events.borrow_mut().push(text));
+            assert_eq!(result, answer.map(|_| ()));
+            assert_eq!(out, answer.map_or([0xAA; 32], InstanceInfo::to_bytes));
+            let events = events.into_inner();
+            assert!(
+                events.len() == 2 && events[0].starts_with("Not all fields") && events[1] == "answer",
+                "{events:?}"
+            );
+        }
     }
 
     /// A080: a failure leaves the cell empty, the first success stays (A092).
