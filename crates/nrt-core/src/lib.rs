@@ -2,6 +2,7 @@
 //! and logs. No raw pointer of a C caller comes this far, and no environment variable is read
 //! outside [`config`] and [`log`].
 
+pub mod compat;
 pub mod config;
 pub mod coredump;
 pub mod device;
