@@ -1,0 +1,148 @@
+//! The process-wide records: where they live, who owns what they point to, when they appear.
+//!
+//! The static record is written by each parse. The heap record appears by one pointer store after
+//! everything else is in place, and goes at close. A count query must also work in a forked child,
+//! where a lock another thread held at the fork is never released: counts read atomics, and what a
+//! query stores it stores only if nobody holds the lock.
+
+use super::{
+    draft::Draft,
+    record::{Addr, HeapRecord, IntMap, IntVec, MapNode, StaticRecord, Zero},
+};
+use crate::device::product::Product;
+use parking_lot::Mutex;
+use std::{
+    mem::{offset_of, size_of},
+    sync::{
+        Arc,
+        atomic::{AtomicPtr, AtomicU32, Ordering},
+    },
+};
+
+/// The static record and everything it points to.
+#[repr(C)]
+struct State {
+    record: StaticRecord,
+    /// Texts and lists of the last parse.
+    draft: Option<Arc<Draft>>,
+    nodes: Option<Box<[MapNode]>>,
+    visible: Vec<i32>,
+    /// The published heap record.
+    heap: Option<Arc<Heap>>,
+}
+
+/// The heap record and everything it points to.
+struct Heap {
+    record: HeapRecord,
+    _draft: Arc<Draft>,
+}
+
+const _: () = assert!(offset_of!(State, record) == 0);
+
+static STATE: Mutex<State> = Mutex::new(State {
+    record: StaticRecord::ZERO,
+    draft: None,
+    nodes: None,
+    visible: Vec::new(),
+    heap: None,
+});
+
+static HEAP: AtomicPtr<HeapRecord> = AtomicPtr::new(std::ptr::null_mut());
+
+static VISIBLE: AtomicU32 = AtomicU32::new(0);
+
+/// The records as bytes. Valid as long as the library is loaded (`cfg`) or until the next close (`gcfg`).
+#[derive(Clone, Copy, Debug)]
+pub struct RawRecords {
+    /// The static record; never NULL.
+    pub cfg: *const u8,
+    /// 656.
+    pub cfg_len: usize,
+    /// The heap record; NULL outside init.
+    pub gcfg: *const u8,
+    /// 296.
+    pub gcfg_len: usize,
+}
+
+/// The two records as a reader with the vendor's layout finds them.
+pub fn raw_records() -> RawRecords {
+    // Before the first parse the vendor's constructor has made the map an empty one.
+    if let Some(mut state) = STATE.try_lock()
+        && state.nodes.is_none()
+    {
+        state.place_map(&Draft::new());
+    }
+    RawRecords {
+        cfg: STATE.data_ptr().cast_const().cast(),
+        cfg_len: size_of::<StaticRecord>(),
+        gcfg: HEAP.load(Ordering::Acquire).cast_const().cast(),
+        gcfg_len: size_of::<HeapRecord>(),
+    }
+}
+
+impl State {
+    /// Rebuild the map member, whose header holds addresses inside the record itself.
+    fn place_map(&mut self, draft: &Draft) {
+        let (map, nodes) = IntMap::at(Addr::of(&raw const self.record.profile_buf_sizes), &draft.held.profile_buf_sizes);
+        self.record.profile_buf_sizes = map;
+        self.nodes = Some(nodes);
+    }
+}
+
+/// Write the static record of a parse.
+pub(super) fn install(draft: &Arc<Draft>) {
+    let state = &mut *STATE.lock();
+    state.record = draft.cfg;
+    state.place_map(draft);
+    VISIBLE.store(draft.lists.visible_virtual_cores.0.len() as u32, Ordering::Release);
+    state.draft = Some(Arc::clone(draft));
+}
+
+/// Make the heap record of `draft` appear.
+pub(super) fn publish(draft: Arc<Draft>) {
+    let state = &mut *STATE.lock();
+    let heap = state.heap.insert(Arc::new(Heap { record: draft.gcfg, _draft: draft }));
+    HEAP.store((&raw const heap.record).cast_mut(), Ordering::Release);
+}
+
+/// Make the heap record disappear and free it.
+pub(super) fn unpublish() {
+    let state = &mut *STATE.lock();
+    HEAP.store(std::ptr::null_mut(), Ordering::Release);
+    state.heap = None;
+}
+
+/// Fill the vector of claimed logical cores.
+pub(super) fn set_visible(cores: &[u32]) {
+    let state = &mut *STATE.lock();
+    state.visible = cores.iter().map(|core| *core as i32).collect();
+    state.record.visible_virtual_cores = IntVec::over(&state.visible);
+    VISIBLE.store(cores.len() as u32, Ordering::Release);
+}
+
+/// Length of the vector of claimed logical cores, without a lock.
+pub(super) fn visible_len() -> u32 {
+    VISIBLE.load(Ordering::Acquire)
+}
+
+/// Note the resolved size of a logical core, as a count query does before init. Whoever holds the
+/// lock is parsing and writes the size as well.
+pub(super) fn note_lnc(size: u32) {
+    if let Some(mut state) = STATE.try_lock() {
+        state.record.virtual_core_size = size;
+    }
+}
+
+/// Note the simulated product, as the first query does before init.
+pub(super) fn note_fake(product: &Product) {
+    if let Some(mut state) = STATE.try_lock() {
+        state.record.funtime = true;
+        state.record.fake_family = product.family as u32;
+        state.record.fake_size = product.size as u32;
+    }
+}
+
+/// The last parse, if there was one.
+pub(super) fn draft() -> Option<Arc<Draft>> {
+    STATE.lock().draft.clone()
+}
