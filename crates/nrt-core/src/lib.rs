@@ -7,6 +7,7 @@ pub mod config;
 pub mod coredump;
 pub mod device;
 pub mod dump;
+pub mod handle;
 pub mod instance;
 pub mod lifecycle;
 pub mod log;
