@@ -1,1 +1,306 @@
-//! Tensors, tensor sets and the memory behind them.
+//! Tensors: named views of bytes on a device or on the host, tensor sets, and the memory below
+//! (`facts/runtime/tensors.md` sections 1 to 5).
+//!
+//! | file | content |
+//! |---|---|
+//! | `mod.rs` | the tensor: views, moving data, questions |
+//! | `store.rs` | making tensors, memory of the devices: what belongs to one init cycle |
+//! | `storage.rs` | the bytes behind views, and the order of their users |
+//! | `view.rs` | the vendor's layout at the handle's address |
+//! | `completion.rs` | waiting for outputs |
+//! | `set.rs` | tensor sets |
+//! | `memory/` | accounting, the seam to the backend, the backend of the simulated instance |
+//!
+//! Tensors live in a table of the process, not in the runtime: they outlive `nrt_close`, and the
+//! memory of their init cycle with them. Where the vendor's library asserts, these calls answer
+//! NRT_INVALID and say why.
+
+use std::{
+    ffi::{CStr, CString},
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
+
+use arc_swap::ArcSwapOption;
+
+use crate::{
+    Result, Status,
+    handle::{Lease, Object, Registry},
+    log_error,
+};
+
+mod completion;
+pub mod memory;
+mod set;
+mod storage;
+mod store;
+#[cfg(test)]
+mod tests;
+mod view;
+
+pub use completion::{check_output_completion, reset_output_completion};
+pub use set::{TensorSet, allocate_set, destroy_set, resolve_set};
+pub use storage::{Access, Backing, Hold, Storage};
+pub use store::{Placement, TensorStore};
+pub use view::TensorView;
+
+static TENSORS: Registry<Tensor> = Registry::new();
+
+/// A tensor: a name and a view of a storage.
+pub struct Tensor {
+    view: Lease<Tensor>,
+    name: CString,
+    span: ArcSwapOption<Span>,
+}
+
+/// Which bytes of which storage. Replaced as a whole, so that nobody sees the size of one storage
+/// with the bytes of another.
+struct Span {
+    storage: Arc<Storage>,
+    offset: usize,
+    size: usize,
+}
+
+impl Object for Tensor {
+    type View = TensorView;
+}
+
+/// Whether a call waits for others in flight on the same bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// Reads wait for writes, writes for everybody.
+    InFlight,
+    /// Not at all: the caller knows the order (batches with `unsafe`), or holds the storage.
+    Skip,
+}
+
+/// Answer of `nrt_tensor_get_device_allocation_info`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceAllocation {
+    /// Where the view begins, as the device's engines see it.
+    pub physical_address: u64,
+    /// Bytes from there to the end of the allocation; at least the tensor's size.
+    pub size: usize,
+    /// HBM, counted inside its device.
+    pub hbm_index: u32,
+}
+
+fn name_or_unknown(name: Option<&CStr>) -> &CStr {
+    name.unwrap_or(c"_unknown_")
+}
+
+/// The tensor behind a handle: NRT_INVALID for 0, NRT_INVALID_HANDLE for one that is not alive.
+pub fn resolve(api: &'static str, handle: usize) -> Result<Arc<Tensor>> {
+    if handle == 0 {
+        log_error!(Nrt, api, "The tensor is NULL; pass one from nrt_tensor_allocate");
+        return Err(Status::Invalid);
+    }
+    TENSORS.get(handle).ok_or_else(|| {
+        log_error!(Nrt, api, "{handle:#x} is no tensor of this process, or it was freed");
+        Status::InvalidHandle
+    })
+}
+
+/// `nrt_tensor_free`, in every state of the runtime. 0 is fine; NRT_INVALID_HANDLE for a tensor
+/// that is not alive. The bytes go with their last view and the last call in flight.
+pub fn free(handle: usize) -> Result<()> {
+    if handle == 0 || TENSORS.remove(handle).is_some() {
+        return Ok(());
+    }
+    log_error!(Nrt, "nrt_tensor_free", "{handle:#x} is no tensor of this process, or it was freed before");
+    Err(Status::InvalidHandle)
+}
+
+/// `nrt_tensor_allocate_empty`: a tensor without bytes; its handle.
+pub fn allocate_empty(name: Option<&CStr>) -> Result<usize> {
+    let name = name_or_unknown(name);
+    Tensor::register(name.to_owned(), None).map(|tensor| tensor.handle()).inspect_err(|_| {
+        log_error!(Nrt, "nrt_tensor_allocate_empty", "Failed to allocate empty nrt tensor {}", name.to_string_lossy());
+    })
+}
+
+/// `nrt_tensor_allocate_slice`: another view of `size` bytes of `source` from its byte `offset` on;
+/// its handle. NRT_INVALID when they are not inside, or `source` has no bytes.
+pub fn allocate_slice(source: &Tensor, offset: usize, size: usize, name: Option<&CStr>) -> Result<usize> {
+    const API: &str = "nrt_tensor_allocate_slice";
+    let slice = source.range(API, "slice", offset, size).and_then(|(span, start)| {
+        Tensor::register(name_or_unknown(name).to_owned(), Some((Arc::clone(&span.storage), start, size)))
+    });
+    slice
+        .map(|tensor| tensor.handle())
+        .inspect_err(|_| log_error!(Nrt, API, "Failed to set nrt tensor slice with src: {}", source.name()))
+}
+
+/// `nrt_tensor_copy`: copy `size` bytes; overlapping ranges of one storage act as if through a
+/// third buffer. NRT_INVALID for a range that is not inside its tensor, and between driver memories
+/// that are not on the same HBM.
+pub fn copy(source: &Tensor, source_offset: usize, to: &Tensor, to_offset: usize, size: usize) -> Result<()> {
+    const API: &str = "nrt_tensor_copy";
+    let (from_span, from_start) = source.range(API, "read", source_offset, size)?;
+    let (to_span, to_start) = to.range(API, "write", to_offset, size)?;
+    if let (Some(from), Some(to)) = (from_span.storage.dma_place(), to_span.storage.dma_place())
+        && from != to
+    {
+        log_error!(Nrt, API, "{}", different_hbms(from, to));
+        return Err(Status::Invalid);
+    }
+    let _held = Hold::all([(&from_span.storage, Access::Read), (&to_span.storage, Access::Write)]);
+    to_span.storage.copy_from(to_start, &from_span.storage, from_start, size)
+}
+
+/// The vendor's text; its host memory counts as HBM −1.
+fn different_hbms(from: Option<memory::Place>, to: Option<memory::Place>) -> String {
+    let number = |place: Option<memory::Place>| place.map_or(u32::MAX, |place| place.hbm);
+    let mut text = format!("Tensors must be allocated on same HBM (SRC: {}) (DST: {})", number(from), number(to));
+    if let (Some(from), Some(to)) = (from, to)
+        && from.device != to.device
+    {
+        text += &format!(" of one device, not of {} and {}", from.device, to.device);
+    }
+    text
+}
+
+impl Tensor {
+    fn register(name: CString, span: Option<(Arc<Storage>, usize, usize)>) -> Result<Arc<Tensor>> {
+        let span = span.map(|(storage, offset, size)| Arc::new(Span { storage, offset, size }));
+        let make = |view: Lease<Tensor>| {
+            view.name.store(name.as_ptr().addr(), Relaxed);
+            view.ref_count.0.store(1, Relaxed);
+            let tensor = Tensor { view, name, span: ArcSwapOption::const_empty() };
+            tensor.show(span.as_deref());
+            tensor.span.store(span);
+            tensor
+        };
+        TENSORS.create(make).ok_or(Status::Resource)
+    }
+
+    fn show(&self, span: Option<&Span>) {
+        let (storage, offset, size) =
+            span.map_or((0, 0, 0), |span| (Arc::as_ptr(&span.storage).addr(), span.offset, span.size));
+        self.view.set_span(storage, offset, size);
+    }
+
+    /// The address C callers hold.
+    pub fn handle(&self) -> usize {
+        self.view.handle()
+    }
+
+    /// The name, for a text.
+    pub fn name(&self) -> std::borrow::Cow<'_, str> {
+        self.name.to_string_lossy()
+    }
+
+    /// `nrt_tensor_get_size`: bytes of the view, in every state of the runtime.
+    pub fn size(&self) -> usize {
+        self.view.size.load(Relaxed)
+    }
+
+    /// The storage, `None` for an empty tensor.
+    pub fn storage(&self) -> Option<Arc<Storage>> {
+        self.span.load().as_ref().map(|span| Arc::clone(&span.storage))
+    }
+
+    /// `nrt_tensor_get_va`: where the view begins in this process; `None` for an empty tensor or
+    /// memory that is not mapped.
+    pub fn va(&self) -> Option<usize> {
+        let span = self.span.load_full()?;
+        Some(span.storage.bytes().addr()? + span.offset)
+    }
+
+    /// `nrt_tensor_get_device_allocation_info`. NRT_INVALID when the tensor is not on a device.
+    pub fn device_allocation(&self) -> Result<DeviceAllocation> {
+        let span = self.span.load_full();
+        match span.as_ref().map(|span| (span, span.storage.backing())) {
+            Some((span, Backing::Device(allocation))) => Ok(DeviceAllocation {
+                physical_address: allocation.block().physical_address() + span.offset as u64,
+                size: allocation.block().size() - span.offset,
+                hbm_index: allocation.place().hbm,
+            }),
+            _ => {
+                let api = "nrt_tensor_get_device_allocation_info";
+                log_error!(Nrt, api, "Tensor {} is not in device memory; allocate it there", self.name());
+                Err(Status::Invalid)
+            }
+        }
+    }
+
+    /// `nrt_tensor_attach_buffer`: from now on a view of all of `memory`, which stays the caller's
+    /// and must live as long as this tensor, its slices made from now on and calls on them.
+    pub fn attach(&self, memory: Box<dyn memory::Bytes>) {
+        let size = memory.size();
+        let span = Span { storage: Storage::new(Backing::Malloc(memory)), offset: 0, size };
+        self.show(Some(&span));
+        self.span.store(Some(Arc::new(span)));
+    }
+
+    /// `nrt_tensor_read`: copy the bytes from `offset` on into `out`. NRT_INVALID when they are not
+    /// inside the tensor.
+    pub fn read(&self, offset: usize, out: &mut [u8]) -> Result<()> {
+        self.read_batch([(offset, out)], Wait::InFlight)
+    }
+
+    /// `nrt_tensor_write`: copy `data` to `offset` on. NRT_INVALID when it does not fit.
+    pub fn write(&self, offset: usize, data: &[u8]) -> Result<()> {
+        self.write_batch([(offset, data)], Wait::InFlight)
+    }
+
+    /// The part of one tensor in `nrt_tensor_read_batch`: the operations in turn, up to the first
+    /// that fails.
+    pub fn read_batch<'a>(&self, ops: impl IntoIterator<Item = (usize, &'a mut [u8])>, wait: Wait) -> Result<()> {
+        let mut held = None;
+        ops.into_iter().try_for_each(|(offset, out)| {
+            let (span, start) = self.range("nrt_tensor_read", "read", offset, out.len())?;
+            hold(&mut held, &span, Access::Read, wait);
+            span.storage.bytes().read_at(start, out)
+        })
+    }
+
+    /// The part of one tensor in `nrt_tensor_write_batch`, as [`Tensor::read_batch`].
+    pub fn write_batch<'a>(&self, ops: impl IntoIterator<Item = (usize, &'a [u8])>, wait: Wait) -> Result<()> {
+        let mut held = None;
+        ops.into_iter().try_for_each(|(offset, data)| {
+            let (span, start) = self.range("nrt_tensor_write", "write", offset, data.len())?;
+            hold(&mut held, &span, Access::Write, wait);
+            span.storage.bytes().write_at(start, data)
+        })
+    }
+
+    /// `nrt_tensor_memset`: set `size` bytes from `offset` on to the low 8 bits of `value`.
+    /// NRT_INVALID when they are not inside the tensor.
+    pub fn memset(&self, offset: usize, value: i32, size: usize) -> Result<()> {
+        let (span, start) = self.range("nrt_tensor_memset", "set", offset, size)?;
+        let _held = Hold::new(&span.storage, Access::Write);
+        span.storage.bytes().fill(start, value as u8, size)
+    }
+
+    /// The span, and where in its storage the asked range begins.
+    fn range(&self, api: &'static str, verb: &str, offset: usize, size: usize) -> Result<(Arc<Span>, usize)> {
+        let Some(span) = self.span.load_full() else {
+            log_error!(Nrt, api, "Tensor {} has no memory; attach a buffer first", self.name());
+            return Err(Status::Invalid);
+        };
+        match offset.checked_add(size) {
+            Some(end) if end <= span.size => {
+                let start = span.offset + offset;
+                Ok((span, start))
+            }
+            _ => {
+                log_error!(
+                    Nrt,
+                    api,
+                    "Cannot {verb} {size} bytes at offset {offset} of tensor {}: it has {} bytes",
+                    self.name(),
+                    span.size
+                );
+                Err(Status::Invalid)
+            }
+        }
+    }
+}
+
+/// Hold the storage for the rest of a batch; again only when a buffer was attached in between.
+fn hold(held: &mut Option<(Arc<Span>, Hold)>, span: &Arc<Span>, access: Access, wait: Wait) {
+    if wait == Wait::InFlight && held.as_ref().is_none_or(|(of, _)| !Arc::ptr_eq(of, span)) {
+        *held = None;
+        *held = Some((Arc::clone(span), Hold::new(&span.storage, access)));
+    }
+}

@@ -1,0 +1,214 @@
+//! Storage: the bytes behind one or more tensor views, and who may use them when.
+
+use std::sync::Arc;
+
+use parking_lot::{Condvar, Mutex};
+
+use super::memory::{Allocation, Bytes, Place, copy};
+use crate::Result;
+
+/// The bytes behind a tensor. They go when the last view and the last call in flight are gone.
+pub struct Storage {
+    backing: Backing,
+    gate: Gate,
+}
+
+/// What holds the bytes (`facts/runtime/tensors.md` section 1, storage type).
+pub enum Backing {
+    /// Driver memory on an HBM (type DMA).
+    Device(Allocation),
+    /// Driver memory on the host (type DMA, HBM −1).
+    Pinned(Box<dyn Bytes>),
+    /// Plain host memory: the library's own or the caller's (type MALLOC).
+    Malloc(Box<dyn Bytes>),
+}
+
+impl Storage {
+    /// Storage nobody uses yet.
+    pub fn new(backing: Backing) -> Arc<Storage> {
+        Arc::new(Storage { backing, gate: Gate::default() })
+    }
+
+    /// What holds the bytes.
+    pub fn backing(&self) -> &Backing {
+        &self.backing
+    }
+
+    /// The bytes, without waiting for anybody.
+    pub fn bytes(&self) -> &dyn Bytes {
+        match &self.backing {
+            Backing::Device(allocation) => allocation.block(),
+            Backing::Pinned(bytes) | Backing::Malloc(bytes) => &**bytes,
+        }
+    }
+
+    /// For driver memory the HBM, `None` for the host's; `None` for plain memory.
+    pub fn dma_place(&self) -> Option<Option<Place>> {
+        match &self.backing {
+            Backing::Device(allocation) => Some(Some(allocation.place())),
+            Backing::Pinned(_) => Some(None),
+            Backing::Malloc(_) => None,
+        }
+    }
+
+    /// Copy from `source`, by the device where both are on it. Ranges are checked already.
+    pub fn copy_from(&self, offset: usize, source: &Storage, source_offset: usize, len: usize) -> Result<()> {
+        let by_engine = match (&self.backing, &source.backing) {
+            (Backing::Device(to), Backing::Device(from)) => {
+                to.block().engine_copy(offset, from.block(), source_offset, len)
+            }
+            _ => None,
+        };
+        by_engine.unwrap_or_else(|| copy(source.bytes(), source_offset, self.bytes(), offset, len))
+    }
+}
+
+/// What a user of a storage does with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Access {
+    /// Waits for pending writes.
+    Read,
+    /// Waits for every user in flight.
+    Write,
+}
+
+/// Counts the users of one storage. A plain lock would not do: work queued by one thread is
+/// finished by another.
+#[derive(Default)]
+struct Gate {
+    users: Mutex<Users>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Users {
+    reading: usize,
+    writing: bool,
+    /// Writers in wait keep new readers out, or a stream of readers would starve them.
+    writers_waiting: usize,
+}
+
+impl Users {
+    fn block(&self, access: Access) -> bool {
+        self.writing
+            || match access {
+                Access::Read => self.writers_waiting > 0,
+                Access::Write => self.reading > 0,
+            }
+    }
+}
+
+impl Gate {
+    fn enter(&self, access: Access) {
+        let mut users = self.users.lock();
+        match access {
+            Access::Read => {
+                self.changed.wait_while(&mut users, |users| users.block(access));
+                users.reading += 1;
+            }
+            Access::Write => {
+                users.writers_waiting += 1;
+                self.changed.wait_while(&mut users, |users| users.block(access));
+                users.writers_waiting -= 1;
+                users.writing = true;
+            }
+        }
+    }
+
+    fn leave(&self, access: Access) {
+        let mut users = self.users.lock();
+        match access {
+            Access::Read => users.reading -= 1,
+            Access::Write => users.writing = false,
+        }
+        drop(users);
+        self.changed.notify_all();
+    }
+}
+
+/// A use of a storage in flight; ends when dropped, on any thread. Its holder must reach the bytes
+/// through [`Storage::bytes`] or with [`Wait::Skip`](super::Wait::Skip): waiting again behind a
+/// writer that waits for this very use would never end.
+#[must_use]
+pub struct Hold {
+    storage: Arc<Storage>,
+    access: Access,
+}
+
+impl Hold {
+    /// Wait until `storage` may be used.
+    pub fn new(storage: &Arc<Storage>, access: Access) -> Hold {
+        storage.gate.enter(access);
+        Hold { storage: Arc::clone(storage), access }
+    }
+
+    /// Wait until all of them may be used. Callers with the same storages in any order and in any
+    /// mixture do not block each other for good; a storage named twice is held once, for writing
+    /// if anybody writes.
+    pub fn all<'a>(uses: impl IntoIterator<Item = (&'a Arc<Storage>, Access)>) -> Vec<Hold> {
+        let mut uses: Vec<_> = uses.into_iter().collect();
+        // One order for everybody; the stronger use first, the others of the same storage go.
+        uses.sort_by_key(|(storage, access)| (Arc::as_ptr(storage).addr(), std::cmp::Reverse(*access)));
+        uses.dedup_by_key(|(storage, _)| Arc::as_ptr(storage).addr());
+        uses.into_iter().map(|(storage, access)| Hold::new(storage, access)).collect()
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.storage.gate.leave(self.access);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::memory::fake::HostBytes;
+    use std::thread;
+
+    fn storage() -> Arc<Storage> {
+        Storage::new(Backing::Malloc(Box::new(HostBytes::new(8).unwrap())))
+    }
+
+    #[test]
+    fn reads_wait_for_writes_and_writes_for_everybody() {
+        let table = [
+            // reading, writing, writers waiting: a read waits, a write waits
+            ((0, false, 0), false, false),
+            ((2, false, 0), false, true),
+            ((0, true, 0), true, true),
+            ((1, false, 1), true, true),
+            ((0, false, 1), true, false),
+        ];
+        for ((reading, writing, writers_waiting), read, write) in table {
+            let users = Users { reading, writing, writers_waiting };
+            assert_eq!((users.block(Access::Read), users.block(Access::Write)), (read, write), "{reading} {writing}");
+        }
+    }
+
+    #[test]
+    fn a_writer_gets_in_after_the_readers_before_it_and_on_another_thread() {
+        let storage = storage();
+        let reading = [Hold::new(&storage, Access::Read), Hold::new(&storage, Access::Read)];
+        thread::scope(|scope| {
+            let writer = scope.spawn(|| storage.bytes().write_at(0, &[1]).map(|()| Hold::new(&storage, Access::Write)));
+            while storage.gate.users.lock().writers_waiting == 0 {
+                thread::yield_now();
+            }
+            assert!(!storage.gate.users.lock().writing);
+            // Holds move between threads: the queue that finishes work is not the caller.
+            scope.spawn(move || drop(reading));
+            assert!(writer.join().unwrap().is_ok());
+        });
+        let users = storage.gate.users.lock();
+        assert_eq!((users.reading, users.writing, users.writers_waiting), (0, false, 0));
+    }
+
+    #[test]
+    fn a_storage_named_twice_is_held_once_for_the_stronger_use() {
+        let (a, b) = (storage(), storage());
+        let held = Hold::all([(&a, Access::Read), (&b, Access::Read), (&a, Access::Write)]);
+        assert_eq!(held.len(), 2);
+        assert!(a.gate.users.lock().writing && b.gate.users.lock().reading == 1);
+    }
+}
