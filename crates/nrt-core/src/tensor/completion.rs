@@ -132,3 +132,11 @@ pub fn wait_for(tensor: &Tensor, timeout: i64, expected: u64, clock: &dyn Clock)
         clock.wait(&bell, round, end.map_or(beat, |end| end.min(beat)) - now);
     }
 }
+
+/// Run `body` while another holder of the bell's lock seems to be at work.
+#[cfg(test)]
+pub(super) fn with_bell_locked<T>(body: impl FnOnce() -> T) -> T {
+    let bell = BELL.get();
+    let _held = lock(&bell.rounds);
+    body()
+}

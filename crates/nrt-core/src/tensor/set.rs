@@ -103,3 +103,19 @@ impl Member {
         super::TENSORS.get(self.handle).filter(|tensor| Arc::as_ptr(tensor) == self.tensor.as_ptr())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::allocate_empty;
+
+    #[test]
+    fn a_new_tensor_at_an_old_address_is_not_the_freed_one() {
+        let resolved = |handle| resolve("test", handle).unwrap();
+        let (now, other) = (resolved(allocate_empty(None).unwrap()), resolved(allocate_empty(None).unwrap()));
+        let member = |of: &Arc<Tensor>| Member { handle: now.handle(), tensor: Arc::downgrade(of) };
+        assert!(member(&now).alive().is_some());
+        assert!(member(&other).alive().is_none());
+        assert!(Member { handle: now.handle(), tensor: Weak::new() }.alive().is_none());
+    }
+}

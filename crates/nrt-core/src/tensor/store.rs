@@ -46,7 +46,7 @@ enum Target {
 
 /// The tensors' side of one init cycle. Dropped at close; tensors made by it go on living.
 pub struct TensorStore {
-    memory: Arc<Memory>,
+    pub(super) memory: Arc<Memory>,
 }
 
 const ALLOCATE: &str = "nrt_tensor_allocate";
