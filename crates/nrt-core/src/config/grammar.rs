@@ -131,11 +131,8 @@ impl AlgMask {
 
 impl Value for AlgMask {
     fn form() -> Cow<'static, str> {
-        format!(
-            "names to allow, or names each after ^ to exclude, split by commas: {}_ALG",
-            ALGORITHMS.join("_ALG, ")
-        )
-        .into()
+        format!("names to allow, or names each after ^ to exclude, split by commas: {}_ALG", ALGORITHMS.join("_ALG, "))
+            .into()
     }
 
     fn parse(text: &[u8]) -> Result<Self, Reason> {
@@ -145,13 +142,10 @@ impl Value for AlgMask {
             let (caret, name) = item.strip_prefix('^').map_or((false, item), |name| (true, name));
             let found = ALGORITHMS.iter().position(|known| {
                 let stem = name.len().checked_sub("_ALG".len()).and_then(|at| name.split_at_checked(at));
-                stem.is_some_and(|(stem, tail)| {
-                    stem.eq_ignore_ascii_case(known) && tail.eq_ignore_ascii_case("_ALG")
-                })
+                stem.is_some_and(|(stem, tail)| stem.eq_ignore_ascii_case(known) && tail.eq_ignore_ascii_case("_ALG"))
             });
-            let bit = found.ok_or_else(|| {
-                Reason::new(format!("names \"{}\", which is no algorithm", excerpt(item.as_bytes())))
-            })?;
+            let bit = found
+                .ok_or_else(|| Reason::new(format!("names \"{}\", which is no algorithm", excerpt(item.as_bytes()))))?;
             if *excluding.get_or_insert(caret) != caret {
                 return Err(Reason::new("mixes names to allow with names to exclude"));
             }
@@ -164,10 +158,8 @@ impl Value for AlgMask {
         if *self == AlgMask::ALL {
             return "all".into();
         }
-        let allowed: Vec<&str> = (0..ALGORITHMS.len())
-            .filter(|bit| self.0 >> bit & 1 == 1)
-            .map(|bit| ALGORITHMS[bit])
-            .collect();
+        let allowed: Vec<&str> =
+            (0..ALGORITHMS.len()).filter(|bit| self.0 >> bit & 1 == 1).map(|bit| ALGORITHMS[bit]).collect();
         if allowed.is_empty() { "none".into() } else { allowed.join(",") }
     }
 }

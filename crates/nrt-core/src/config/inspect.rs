@@ -59,18 +59,15 @@ impl Default for InspectOptions {
 impl InspectOptions {
     /// Folder of the profiles; an empty one means the default.
     pub fn output_dir(&self) -> PathBuf {
-        let text = if self.output_dir.as_bytes().is_empty() { OUTPUT_DIR.to_bytes() } else { self.output_dir.as_bytes() };
+        let text =
+            if self.output_dir.as_bytes().is_empty() { OUTPUT_DIR.to_bytes() } else { self.output_dir.as_bytes() };
         OsString::from_vec(text.into()).into()
     }
 
     /// Activities as the bits of `nrt_inspect_activities_t`.
     pub fn activities(&self) -> u32 {
-        let bits = [
-            self.system_profile,
-            self.device_profile != DeviceProfile::Disabled,
-            self.host_memory,
-            self.cpu_util,
-        ];
+        let bits =
+            [self.system_profile, self.device_profile != DeviceProfile::Disabled, self.host_memory, self.cpu_util];
         bits.into_iter().enumerate().map(|(bit, on)| u32::from(on) << bit).sum()
     }
 }

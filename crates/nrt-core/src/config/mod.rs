@@ -87,8 +87,8 @@ pub fn num_cores() -> Result<Option<u32>> {
 /// # Errors
 /// `Invalid` for a text that is no list; the reason is logged.
 pub fn visible_cores() -> Result<Option<Vec<u32>>> {
-    let list = lookup(&Process, "NEURON_RT_VISIBLE_CORES")
-        .map_err(|fault| fault.report("parse_visible_virtual_cores"))?;
+    let list =
+        lookup(&Process, "NEURON_RT_VISIBLE_CORES").map_err(|fault| fault.report("parse_visible_virtual_cores"))?;
     Ok(list.map(|Ints(list)| list.into_iter().map(|core| core as u32).collect()))
 }
 
@@ -106,9 +106,7 @@ pub fn parse_init(shape: &Shape) -> Result<Pending> {
     static WARNED: Mutex<BTreeSet<&str>> = Mutex::new(BTreeSet::new());
 
     let build = match fake::find(&Process) {
-        Ok(Some(product)) => {
-            rules::build(&With { below: &Process, name: fake::VARIABLE, text: product.name }, shape)
-        }
+        Ok(Some(product)) => rules::build(&With { below: &Process, name: fake::VARIABLE, text: product.name }, shape),
         // The table meets a bad text again and reports it.
         Ok(None) | Err(_) => rules::build(&Process, shape),
     };
@@ -206,6 +204,11 @@ pub fn core_dump_templates() -> CoreDumpTemplates {
 pub fn process_tag() -> OsString {
     let tag = last(|draft| os(&draft.runtime.process_tag));
     if tag.as_bytes().is_empty() { std::process::id().to_string().into() } else { tag }
+}
+
+/// `NEURON_RT_NUM_CORES` of the last parse; 0 asks for every core.
+pub fn num_cores_requested() -> u32 {
+    last(|draft| draft.cfg.num_cores)
 }
 
 /// Whether init resets the claimed cores, from the last parse.

@@ -10,16 +10,8 @@ use super::{
 use std::{borrow::Cow, collections::BTreeMap};
 
 /// Module tags of the log; a variable of another tag selects nothing.
-pub(crate) const MODULE_TAGS: &[(&str, u32)] = &[
-    ("NRT", 0),
-    ("TDRV", 1),
-    ("NMGR", 2),
-    ("KMGR", 3),
-    ("ENC", 4),
-    ("HAL", 5),
-    ("RUST", 6),
-    ("NLOG", 7),
-];
+pub(crate) const MODULE_TAGS: &[(&str, u32)] =
+    &[("NRT", 0), ("TDRV", 1), ("NMGR", 2), ("KMGR", 3), ("ENC", 4), ("HAL", 5), ("RUST", 6), ("NLOG", 7)];
 
 /// Kinds of profile buffers and their `notification_type`.
 pub(crate) const PROFILE_KINDS: &[(&str, u32)] =

@@ -111,11 +111,8 @@ pub(crate) fn make(env: &dyn Env, detected: Option<Shape>) -> Report {
     // Without hardware the newest one stands in: it has the fewest rules a value can break.
     let stand_in = Shape { arch: Arch::Mariana, family: Family::Trn3, cores_per_device: 8 };
     let build = rules::build(env, &shape.unwrap_or(stand_in));
-    let rows = TABLE
-        .iter()
-        .zip(&build.outcomes)
-        .map(|(knob, outcome)| row(knob, outcome, &build, shape.is_some()))
-        .collect();
+    let rows =
+        TABLE.iter().zip(&build.outcomes).map(|(knob, outcome)| row(knob, outcome, &build, shape.is_some())).collect();
     Report { shape, rows, strangers: strangers(env) }
 }
 
@@ -173,11 +170,8 @@ impl Row {
 
 fn strangers(env: &dyn Env) -> Vec<Stranger> {
     let known: Vec<String> = TABLE.iter().flat_map(|knob| knob.rule.full_names(knob.name)).collect();
-    let mut unread: Vec<String> = env
-        .names()
-        .into_iter()
-        .filter(|name| name.starts_with("NEURON_RT_") && !known.contains(name))
-        .collect();
+    let mut unread: Vec<String> =
+        env.names().into_iter().filter(|name| name.starts_with("NEURON_RT_") && !known.contains(name)).collect();
     unread.sort_unstable();
     unread
         .iter()

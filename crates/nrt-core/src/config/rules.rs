@@ -161,7 +161,11 @@ impl Build {
         let in_flight = self.draft.gcfg.async_exec_max_inflight_requests;
         if in_flight > MOST_IN_FLIGHT {
             self.draft.gcfg.async_exec_max_inflight_requests = MOST_IN_FLIGHT;
-            self.find(Weight::Warn, IN_FLIGHT, format!("is {in_flight}; {MOST_IN_FLIGHT} is used, the most there can be"));
+            self.find(
+                Weight::Warn,
+                IN_FLIGHT,
+                format!("is {in_flight}; {MOST_IN_FLIGHT} is used, the most there can be"),
+            );
         }
         self.draft.gcfg.implicit_async_mode = in_flight > 0;
 
@@ -192,7 +196,11 @@ impl Build {
             );
         }
         if largest > 65536 {
-            self.find(Weight::Warn, PER_STREAM, format!("asks for packets of {largest} bytes; 65536 is the documented maximum"));
+            self.find(
+                Weight::Warn,
+                PER_STREAM,
+                format!("asks for packets of {largest} bytes; 65536 is the documented maximum"),
+            );
         }
         for per_priority in [
             "NEURON_RT_DBG_DMA_PRIO_PKT_SIZE",
@@ -203,7 +211,9 @@ impl Build {
                 self.find(
                     Weight::Warn,
                     per_priority,
-                    format!("conflicts with {PER_STREAM}: packets cannot follow the stream and the priority; unset one"),
+                    format!(
+                        "conflicts with {PER_STREAM}: packets cannot follow the stream and the priority; unset one"
+                    ),
                 );
             }
         }

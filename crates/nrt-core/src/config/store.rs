@@ -39,13 +39,8 @@ struct Heap {
 
 const _: () = assert!(offset_of!(State, record) == 0);
 
-static STATE: Mutex<State> = Mutex::new(State {
-    record: StaticRecord::ZERO,
-    draft: None,
-    nodes: None,
-    visible: Vec::new(),
-    heap: None,
-});
+static STATE: Mutex<State> =
+    Mutex::new(State { record: StaticRecord::ZERO, draft: None, nodes: None, visible: Vec::new(), heap: None });
 
 static HEAP: AtomicPtr<HeapRecord> = AtomicPtr::new(std::ptr::null_mut());
 
@@ -83,7 +78,8 @@ pub fn raw_records() -> RawRecords {
 impl State {
     /// Rebuild the map member, whose header holds addresses inside the record itself.
     fn place_map(&mut self, draft: &Draft) {
-        let (map, nodes) = IntMap::at(Addr::of(&raw const self.record.profile_buf_sizes), &draft.held.profile_buf_sizes);
+        let (map, nodes) =
+            IntMap::at(Addr::of(&raw const self.record.profile_buf_sizes), &draft.held.profile_buf_sizes);
         self.record.profile_buf_sizes = map;
         self.nodes = Some(nodes);
     }

@@ -448,4 +448,3 @@ pub(crate) static TABLE: &[Knob] = &[
     knob!("nonrt" "NEURON_NO_COMPILE_MODE_TIMEOUT": u32 = 120 => cfg.no_compile_mode_timeout, "time limit of NEURON_NO_COMPILE_MODE, seconds"),
     knob!("nonrt" "NEURON_FAIL_ON_NAN": bool = false => cfg.fail_on_nan, "NaN fails a run; numerical notices are at least critical"),
 ];
-

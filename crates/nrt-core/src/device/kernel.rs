@@ -51,7 +51,7 @@ pub(crate) struct Host {
 impl Host {
     /// The configured places.
     pub fn configured() -> Host {
-        Host { dev: crate::config::opennrt_dev_dir(), sys: crate::config::opennrt_sys_dir() }
+        Host { dev: crate::config::dev_dir(), sys: crate::config::sys_dir() }
     }
 
     fn node_path(&self, index: u32) -> PathBuf {

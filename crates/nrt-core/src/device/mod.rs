@@ -22,6 +22,16 @@ pub enum Backend {
     Kernel,
 }
 
+impl Backend {
+    /// The name users see: `fake` or `kernel`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Backend::Fake => "fake",
+            Backend::Kernel => "kernel",
+        }
+    }
+}
+
 /// Raw hardware shape as the dispatcher reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DevInfo {

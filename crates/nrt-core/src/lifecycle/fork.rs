@@ -4,8 +4,8 @@
 //! parent held at the fork stay locked for ever in the child, so no call of the child may need
 //! one. The state CHILD keeps every gated call away from them.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use neuron_abi::Status;
 

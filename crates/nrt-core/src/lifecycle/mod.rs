@@ -9,7 +9,6 @@ mod state;
 mod usage;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use neuron_abi::Status;
 use parking_lot::{Mutex, RwLock};
@@ -17,8 +16,11 @@ use parking_lot::{Mutex, RwLock};
 pub use state::{GateClass, State, decide, gate, state};
 pub use usage::Usage;
 
+use crate::device::claim::{self, Grant};
+use crate::device::count::Wanted;
 use crate::device::{self, Backend, DevInfo};
-use crate::{Result, config, dump, instance, log, log_debug, log_error, log_info, log_warn, tensor, version};
+use crate::tensor::{TensorStore, memory};
+use crate::{Result, config, dump, log, log_debug, log_error, log_info, log_warn, version};
 
 /// Largest `nrt_framework_type_t` (`abi/enums.tsv`).
 const FRAMEWORK_MAX: u32 = 5;
@@ -27,23 +29,17 @@ const FRAMEWORK_MAX: u32 = 5;
 pub struct Runtime {
     /// Hardware shape found by discovery.
     pub info: DevInfo,
-    /// Logical core size.
-    pub lnc: u32,
-    /// Instance-wide indices of this process's logical cores; the API's `vnc` is a position here.
-    pub visible: Vec<u32>,
+    /// The logical cores of this process; the API's `vnc` is a position in this run.
+    pub grant: Grant,
     /// Use counters of those cores.
     pub usage: Usage,
     /// Tensors and the memory behind them.
-    pub tensors: tensor::TensorStore,
-    /// Settings a running program can ask for.
-    pub settings: config::Settings,
+    pub tensors: TensorStore,
 }
 
 /// Serialises `nrt_init` and `nrt_close`. Never taken in a forked child: see [`fork`].
 static TRANSITION: Mutex<()> = Mutex::new(());
 static RUNTIME: RwLock<Option<Arc<Runtime>>> = RwLock::new(None);
-/// Length of the visible list, kept for INIT and CHILD so that counting needs no lock.
-static VISIBLE: AtomicU32 = AtomicU32::new(0);
 
 /// The running runtime. A call holds its own reference, so a racing `nrt_close` cannot pull the
 /// memory from under it.
@@ -72,7 +68,7 @@ pub fn total_vnc_count() -> Result<u32> {
 /// Before init, the status of the device query, the logical core size or the list of cores.
 pub fn visible_vnc_count() -> Result<u32> {
     match state() {
-        State::Init | State::Child => Ok(VISIBLE.load(Ordering::Acquire)),
+        State::Init | State::Child => Ok(config::visible_len()),
         State::Start | State::Closed => device::visible_vnc_count_from_env(),
     }
 }
@@ -81,7 +77,7 @@ pub fn visible_vnc_count() -> Result<u32> {
 pub fn backend() -> Option<Backend> {
     match RUNTIME.try_read().as_deref() {
         Some(Some(runtime)) => Some(runtime.info.backend),
-        _ => device::peek_backend(),
+        _ => device::look().ok().map(|info| info.backend),
     }
 }
 
@@ -106,88 +102,118 @@ pub fn init(framework: u32, fw_version: &str, fal_version: &str) -> Result<()> {
     }
     let _transition = fork::Transition::begin();
     log::reconfigure();
-    let result = bring_up(framework, fw_version, fal_version);
-    match &result {
-        Ok(runtime) => dump::dump_success(&facts(Some(runtime))),
-        Err(status) => dump::dump_failure(&facts(None), "nrt_init", *status),
+    match bring_up(framework, fw_version, fal_version) {
+        Ok(runtime) => {
+            if dump::due(log::Level::Info) {
+                dump::dump_success(&facts(Some(&runtime)));
+            }
+            Ok(())
+        }
+        Err(status) => {
+            report_failure("nrt_init", status);
+            Err(status)
+        }
     }
-    result.map(drop)
+}
+
+/// Print the information dump for the first call of the process that failed, and hand a failed
+/// device over to the core-dump helper.
+pub fn report_failure(api: &str, status: Status) {
+    if dump::due(log::Level::Error) {
+        let runtime = RUNTIME.try_read().and_then(|slot| slot.clone());
+        dump::dump_failure(&facts(runtime.as_deref()), api, status);
+    }
 }
 
 fn already_up() -> Result<()> {
-    let (root, cores, reset) = config::summary();
-    log_debug!(Nrt, "nrt_init", "API:IN: (cc_root_comm_id={root}, num_cores={cores}, reset_cores={reset})");
-    log_debug!(Nrt, "nrt_init", "API:OUT: (ret=0)");
+    log_settings();
     Ok(())
+}
+
+/// The vendor's line about an init, which shows three members of the configuration.
+fn log_settings() {
+    if log::enabled(log::Level::Debug, log::Module::Nrt) {
+        let root = config::cc_root_comm_id().unwrap_or_else(|| "(null)".into());
+        let (cores, reset) = (config::num_cores_requested(), u32::from(config::reset_cores()));
+        log_debug!(Nrt, "nrt_init", "API:IN: (cc_root_comm_id={root}, num_cores={cores}, reset_cores={reset})");
+    }
 }
 
 fn bring_up(framework: u32, fw_version: &str, fal_version: &str) -> Result<Arc<Runtime>> {
     const API: &str = "nrt_init";
     if framework > FRAMEWORK_MAX {
-        log_error!(Nrt, API, "framework type {framework} is not one of 0 to {FRAMEWORK_MAX}, use NRT_FRAMEWORK_TYPE_NO_FW");
+        log_error!(
+            Nrt,
+            API,
+            "framework type {framework} is not one of 0 to {FRAMEWORK_MAX}, use NRT_FRAMEWORK_TYPE_NO_FW"
+        );
         return Err(Status::Invalid);
     }
     step(Step::Discover)?;
     let info = device::dev_info()?;
-    let family = instance::family_now()?;
 
     step(Step::Configure)?;
-    let shape = config::Shape { arch: info.arch, family, cores_per_device: info.cores_per_device };
-    let pending = config::parse_init(&shape)?;
-    let settings = pending.settings();
-    log::set_coalescing(settings.log_coalescing);
+    let pending = config::parse_init(&device::shape(&info))?;
+    log::set_coalescing(config::log_coalescing());
+    log_settings();
     log_info!(
         Nrt,
         API,
-        "Neuron Runtime {} built on {} (OpenNRT {}, {} backend, framework {framework} {fw_version} {fal_version})",
+        "Neuron Runtime {} built on {} (OpenNRT {}, {} backend)",
         version::VENDOR_TEXT,
         version::BUILT_ON,
         version::OPENNRT,
-        info.backend
+        info.backend.name()
     );
+    log_debug!(Nrt, API, "framework {framework} \"{fw_version}\" \"{fal_version}\"");
     if info.backend == Backend::Kernel {
         log_error!(
             Nrt,
             API,
-            "OpenNRT {} counts and identifies real devices but cannot start them yet, set NEURON_RT_FAKE_INSTANCE_TYPE to simulate",
+            "OpenNRT {} counts and identifies real devices but cannot start them yet, \
+             set NEURON_RT_FAKE_INSTANCE_TYPE to simulate an instance",
             version::OPENNRT
         );
         return Err(Status::Failure);
     }
 
     step(Step::Claim)?;
-    let lnc = settings.lnc;
-    let visible = device::claim::resolve(&info, lnc, settings.visible_cores.as_deref(), settings.num_cores)?;
+    let size = config::lnc_size(&device::shape(&info))?;
+    let wanted = Wanted::from_config()?;
+    let number_set = config::num_cores()?.is_some();
+    let grant = claim::allocate(&info, size, &wanted, number_set, &mut claim::Simulated)?;
 
     step(Step::Memory)?;
-    let usage = Usage::new(visible.len()).inspect_err(|_| {
-        log_error!(Nrt, API, "{} logical cores are more than one process can use, ask for at most {}", visible.len(), usage::MAX_CORES)
+    let usage = Usage::new(grant.count as usize).inspect_err(|_| {
+        log_error!(
+            Nrt,
+            API,
+            "{} logical cores are more than one process can use, ask for at most {}",
+            grant.count,
+            usage::MAX_CORES
+        )
     })?;
-    let tensors = tensor::TensorStore::new(&tensor::Layout {
+    let hbm_mib = config::hbm_mib()?.unwrap_or_else(|| info.hbm_mib());
+    let tensors = TensorStore::fake(memory::Spec {
         arch: info.arch,
         devices: info.devices.clone(),
         cores_per_device: info.cores_per_device,
-        lnc,
-        visible: visible.clone(),
-        hbm_bytes_per_device: hbm_bytes_per_device()?,
-        p2p: settings.enable_p2p,
-        simulated: info.backend == Backend::Fake,
+        lnc: size,
+        visible: grant.logical().collect(),
+        hbm_bytes_per_device: u64::from(hbm_mib) << 20,
+        p2p: config::p2p_enabled(),
+        funtime: info.backend == Backend::Fake,
     })?;
 
     step(Step::Publish)?;
+    let visible: Vec<u32> = grant.logical().collect();
     config::set_visible(&visible);
     config::publish(pending);
-    VISIBLE.store(visible.len() as u32, Ordering::Release);
-    let runtime = Arc::new(Runtime { info, lnc, visible, usage, tensors, settings });
+    let runtime = Arc::new(Runtime { info, grant, usage, tensors });
     *RUNTIME.write() = Some(runtime.clone());
     fork::mark_used();
     state::set(State::Init);
     Ok(runtime)
-}
-
-fn hbm_bytes_per_device() -> Result<u64> {
-    let product = config::fake_product()?.map_or(0, |p| u64::from(p.hbm_mib) << 20);
-    Ok(config::opennrt_hbm_mib()?.map_or(product, |mib| mib << 20))
 }
 
 /// `nrt_close`. Does nothing unless the runtime is up.
@@ -219,7 +245,12 @@ pub fn close() {
 }
 
 fn facts(runtime: Option<&Runtime>) -> dump::Facts {
-    dump::Facts::gather(runtime.map(|r| (r.lnc, r.visible.as_slice())))
+    let mut facts = dump::Facts { git_hash: version::GIT_HASH.into(), ..dump::Facts::of_this_host() };
+    if let Some(runtime) = runtime {
+        facts.lnc = runtime.grant.size;
+        facts.visible_cores = runtime.grant.logical().collect();
+    }
+    facts
 }
 
 /// The points of `nrt_init` between which something is held.
@@ -244,4 +275,44 @@ thread_local!(static FAIL_AT: std::cell::Cell<Option<Step>> = const { std::cell:
 #[cfg(test)]
 fn step(step: Step) -> Result<()> {
     if FAIL_AT.get() == Some(step) { Err(Status::Resource) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use strum::IntoEnumIterator;
+
+    fn nothing_is_held() {
+        assert_eq!(state(), State::Start);
+        assert!(RUNTIME.read().is_none());
+        assert!(config::raw_records().gcfg.is_null());
+        assert_eq!(runtime().err(), Some(Status::Uninitialized));
+    }
+
+    /// Drives the process-wide lifecycle, so it runs alone, in a child of its own.
+    #[test]
+    fn failure_at_each_step_leaves_start_and_holds_nothing() {
+        const CHILD: &str = "OPENNRT_TEST_CHILD";
+        if std::env::var_os(CHILD).is_none() {
+            let test = "lifecycle::tests::failure_at_each_step_leaves_start_and_holds_nothing";
+            let status = std::process::Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", test, "--nocapture"])
+                .env(CHILD, "1")
+                .env("NEURON_RT_FAKE_INSTANCE_TYPE", "trn1.2xlarge")
+                .status()
+                .unwrap();
+            assert!(status.success());
+            return;
+        }
+        for step in Step::iter() {
+            FAIL_AT.set(Some(step));
+            assert_eq!(init(1, "", ""), Err(Status::Resource), "{step:?}");
+            nothing_is_held();
+            FAIL_AT.set(None);
+            assert_eq!(init(1, "", ""), Ok(()), "{step:?}");
+            assert_eq!(state(), State::Init);
+            close();
+            nothing_is_held();
+        }
+    }
 }
