@@ -1,0 +1,274 @@
+//! Pointer policy: how a C argument becomes something a body can use without `unsafe`.
+//!
+//! | parameter type | C | NULL |
+//! |---|---|---|
+//! | `u32`, `i64`, `usize` … | the same | |
+//! | `bool` | `_Bool`, any byte | |
+//! | [`Out<T>`] | `T *` to write | `NRT_INVALID` |
+//! | [`In<T>`] | `const T *` to read | `NRT_INVALID` |
+//! | [`InOut<T>`] | `T *` to read and write | `NRT_INVALID` |
+//! | [`Text`] | `const char *` | `NRT_INVALID` |
+//! | [`Handle<*mut T>`], [`Handle<*const T>`] | pointer to an opaque object, never followed | `NRT_INVALID` |
+//! | [`Prefix<T>`] | `T *` to a caller's, perhaps older, version of `T` | `NRT_INVALID` |
+//! | `Option` of any of these | the same | `None` |
+//! | `*const T`, `*mut T` | the same | the body's business |
+
+use nrt_core::{Status, log_error};
+use std::borrow::Cow;
+use std::ffi::c_char;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+
+/// Something a body takes as a parameter.
+pub(crate) trait Arg: Sized {
+    /// What C passes.
+    type C: Copy + fmt::Debug;
+
+    /// Turn one into the other, or log why not.
+    ///
+    /// # Safety
+    ///
+    /// A pointer must be NULL or valid for what the type does with it until the call returns.
+    unsafe fn take(c: Self::C, call: &'static str, name: &'static str) -> Result<Self, Status>;
+}
+
+/// An argument C passes as a pointer that may be NULL.
+pub(crate) trait Nullable: Arg {
+    /// Whether C passed NULL.
+    fn is_null(c: Self::C) -> bool;
+}
+
+macro_rules! as_is {
+    ($($ty:ty),*) => { $(
+        impl Arg for $ty {
+            type C = $ty;
+            unsafe fn take(c: $ty, _: &'static str, _: &'static str) -> Result<$ty, Status> {
+                Ok(c)
+            }
+        }
+    )* };
+}
+
+as_is!(u8, u32, i32, u64, i64, usize);
+
+impl Arg for bool {
+    type C = u8;
+    unsafe fn take(c: u8, _: &'static str, _: &'static str) -> Result<bool, Status> {
+        Ok(c != 0)
+    }
+}
+
+impl<T> Arg for *const T {
+    type C = *const T;
+    unsafe fn take(c: *const T, _: &'static str, _: &'static str) -> Result<*const T, Status> {
+        Ok(c)
+    }
+}
+
+impl<T> Arg for *mut T {
+    type C = *mut T;
+    unsafe fn take(c: *mut T, _: &'static str, _: &'static str) -> Result<*mut T, Status> {
+        Ok(c)
+    }
+}
+
+impl<A: Nullable> Arg for Option<A> {
+    type C = A::C;
+    unsafe fn take(c: A::C, call: &'static str, name: &'static str) -> Result<Option<A>, Status> {
+        if A::is_null(c) {
+            return Ok(None);
+        }
+        // SAFETY: the caller's promise is the same for both types.
+        unsafe { A::take(c, call, name) }.map(Some)
+    }
+}
+
+/// Log that `name` is NULL, or pass it on.
+fn not_null<T>(c: *mut T, call: &'static str, name: &'static str) -> Result<NonNull<T>, Status> {
+    NonNull::new(c).ok_or_else(|| {
+        log_error!(Nrt, call, "{name} is NULL; pass the address of a valid object");
+        Status::Invalid
+    })
+}
+
+/// A place of the caller that is written once.
+pub(crate) struct Out<T>(NonNull<T>);
+
+impl<T> Out<T> {
+    /// Write the place. The old content is neither read nor dropped: it need not be a value.
+    pub(crate) fn set(&self, value: T) {
+        // SAFETY: `Arg::take` got a pointer that is valid for a write until the call returns, and
+        // no alignment is asked of C callers that pack their structs.
+        unsafe { self.0.write_unaligned(value) }
+    }
+}
+
+impl<T> Arg for Out<T> {
+    type C = *mut T;
+    unsafe fn take(c: *mut T, call: &'static str, name: &'static str) -> Result<Out<T>, Status> {
+        not_null(c, call, name).map(Out)
+    }
+}
+
+impl<T> Nullable for Out<T> {
+    fn is_null(c: *mut T) -> bool {
+        c.is_null()
+    }
+}
+
+/// A value of the caller, copied at the door so that nothing the caller does later changes it.
+pub(crate) struct In<T>(T);
+
+impl<T> std::ops::Deref for In<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T: Copy> Arg for In<T> {
+    type C = *const T;
+    unsafe fn take(c: *const T, call: &'static str, name: &'static str) -> Result<In<T>, Status> {
+        let place = not_null(c.cast_mut(), call, name)?;
+        // SAFETY: the caller's promise; `T` is a C struct of integers and pointers, valid with
+        // any content.
+        Ok(In(unsafe { place.read_unaligned() }))
+    }
+}
+
+impl<T: Copy> Nullable for In<T> {
+    fn is_null(c: *const T) -> bool {
+        c.is_null()
+    }
+}
+
+/// A place of the caller that is read and written, such as a count that comes in as a capacity.
+pub(crate) struct InOut<T>(NonNull<T>);
+
+impl<T: Copy> InOut<T> {
+    /// What the caller put there.
+    pub(crate) fn get(&self) -> T {
+        // SAFETY: `Arg::take` got a pointer that is valid for reads until the call returns.
+        unsafe { self.0.read_unaligned() }
+    }
+
+    /// Replace it.
+    pub(crate) fn set(&self, value: T) {
+        // SAFETY: as above, for writes.
+        unsafe { self.0.write_unaligned(value) }
+    }
+}
+
+impl<T: Copy> Arg for InOut<T> {
+    type C = *mut T;
+    unsafe fn take(c: *mut T, call: &'static str, name: &'static str) -> Result<InOut<T>, Status> {
+        not_null(c, call, name).map(InOut)
+    }
+}
+
+impl<T: Copy> Nullable for InOut<T> {
+    fn is_null(c: *mut T) -> bool {
+        c.is_null()
+    }
+}
+
+/// A C string, copied at the door. At most [`Text::LIMIT`] bytes are read.
+#[derive(Debug)]
+pub(crate) struct Text(Vec<u8>);
+
+impl Text {
+    /// Longest text the entry layer takes, in bytes without the NUL: the longest path of Linux.
+    pub(crate) const LIMIT: usize = 4096;
+
+    /// The bytes, for paths.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The text, for names and messages; bytes that are not UTF-8 become U+FFFD.
+    pub(crate) fn lossy(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.0)
+    }
+}
+
+impl Arg for Text {
+    type C = *const c_char;
+    unsafe fn take(c: *const c_char, call: &'static str, name: &'static str) -> Result<Text, Status> {
+        let start = not_null(c.cast_mut(), call, name)?.cast::<u8>();
+        // SAFETY: the caller promises a C string, so reading up to the NUL stays inside it; strnlen
+        // stops at the limit when there is none.
+        let len = unsafe { libc::strnlen(start.as_ptr().cast(), Text::LIMIT + 1) };
+        if len > Text::LIMIT {
+            log_error!(Nrt, call, "{name} is longer than {} bytes; pass a shorter text", Text::LIMIT);
+            return Err(Status::Invalid);
+        }
+        // SAFETY: strnlen has just walked these bytes.
+        Ok(Text(unsafe { std::slice::from_raw_parts(start.as_ptr(), len) }.to_vec()))
+    }
+}
+
+impl Nullable for Text {
+    fn is_null(c: *const c_char) -> bool {
+        c.is_null()
+    }
+}
+
+/// The address of an opaque object: a key to look up, never a pointer to follow, so a bogus or
+/// freed handle is an answer and not a crash.
+pub(crate) struct Handle<P> {
+    address: usize,
+    of: PhantomData<P>,
+}
+
+impl<P> Handle<P> {
+    /// The key.
+    pub(crate) fn address(&self) -> usize {
+        self.address
+    }
+}
+
+macro_rules! handle {
+    ($($ptr:tt)*) => {
+        impl<T> Arg for Handle<$($ptr)* T> {
+            type C = $($ptr)* T;
+            unsafe fn take(c: Self::C, call: &'static str, name: &'static str) -> Result<Self, Status> {
+                let place = not_null(c as *mut T, call, name)?;
+                Ok(Handle { address: place.as_ptr() as usize, of: PhantomData })
+            }
+        }
+
+        impl<T> Nullable for Handle<$($ptr)* T> {
+            fn is_null(c: Self::C) -> bool {
+                c.is_null()
+            }
+        }
+    };
+}
+
+handle!(*mut);
+handle!(*const);
+
+/// A caller's record whose size comes as another argument and may be that of an older or newer
+/// version of `T`.
+pub(crate) struct Prefix<T>(NonNull<T>);
+
+impl<T> Prefix<T> {
+    /// Write the first `len` bytes of `value`, never more than it has.
+    ///
+    /// # Safety
+    ///
+    /// The caller's buffer must hold `len` bytes, and `T` must have no padding.
+    pub(crate) unsafe fn write(&self, value: &T, len: usize) {
+        let len = len.min(size_of::<T>());
+        // SAFETY: source and length are within `value`; the destination is the caller's promise.
+        unsafe { self.0.cast::<u8>().copy_from_nonoverlapping(NonNull::from(value).cast(), len) }
+    }
+}
+
+impl<T> Arg for Prefix<T> {
+    type C = *mut T;
+    unsafe fn take(c: *mut T, call: &'static str, name: &'static str) -> Result<Prefix<T>, Status> {
+        not_null(c, call, name).map(Prefix)
+    }
+}

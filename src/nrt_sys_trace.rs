@@ -1,0 +1,3 @@
+//! Exports of `nrt_sys_trace.h`: the system trace.
+
+include!(concat!(env!("OUT_DIR"), "/stubs_nrt_sys_trace.rs"));

@@ -1,0 +1,77 @@
+//! Helpers of the whole-library tests.
+
+// Every test binary uses its own part of this.
+#![allow(dead_code)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+/// Root of the repository.
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Build the library, in the profile of this test, and say where it is. `cargo test` does not
+/// build it: a cdylib is nothing a test can link.
+pub fn library() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| {
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.current_dir(root()).args(["build", "--quiet", "--package", "nrt", "--lib"]);
+        // This test runs from target/PROFILE/deps or target/TRIPLE/PROFILE/deps.
+        let exe = std::env::current_exe().expect("a test knows its own path");
+        let profile = exe.ancestors().nth(2).expect("a test binary is two folders below its profile's");
+        cargo.arg("--target-dir").arg(profile.parent().expect("a profile's folder is in the target folder"));
+        if profile.ends_with("release") {
+            cargo.arg("--release");
+        }
+        // What `cargo test` sets for this process would make the build differ and happen twice.
+        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("CARGO_PKG_")) {
+            cargo.env_remove(name);
+        }
+        must_succeed(&mut cargo);
+        let built = profile.join("libnrt.so");
+        assert!(built.is_file(), "{} was not built", built.display());
+        built
+    })
+}
+
+/// A fresh install tree `lib/libnrt.so → libnrt.so.1 → libnrt.so.2.31.24.0` and `include/nrt`.
+pub fn install() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().expect("a temporary folder can be made");
+    let lib = dir.path().join("lib");
+    std::fs::create_dir_all(&lib).expect("the folder is ours");
+    let real = format!("libnrt.so.{}", nrt_core::version::VENDOR_TEXT);
+    std::fs::copy(library(), lib.join(&real)).expect("the library was just built");
+    std::os::unix::fs::symlink(&real, lib.join("libnrt.so.1")).expect("the folder is empty");
+    std::os::unix::fs::symlink("libnrt.so.1", lib.join("libnrt.so")).expect("the folder is empty");
+    std::os::unix::fs::symlink(root().join("include"), dir.path().join("include")).expect("the folder is empty");
+    dir
+}
+
+/// Run to the end; the test fails with the whole output when the exit status is not 0.
+pub fn must_succeed(command: &mut Command) -> Output {
+    let output = command.output().unwrap_or_else(|e| panic!("{command:?} cannot be started: {e}"));
+    assert!(
+        output.status.success(),
+        "{command:?} ended with {}\n{}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    output
+}
+
+/// Compile one C program of `tests/c` against the headers; extra arguments come last.
+pub fn compile_c(source: &Path, program: &Path, extra: &[&str]) {
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-std=c11", "-O1", "-Wall", "-Wextra", "-pedantic", "-Werror", "-D_GNU_SOURCE"])
+        .arg("-I")
+        .arg(root().join("include"))
+        .arg(source)
+        .arg("-o")
+        .arg(program)
+        .args(extra);
+    must_succeed(&mut gcc);
+}
