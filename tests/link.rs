@@ -1,0 +1,93 @@
+//! C programs that link or load the finished library, as its users do.
+
+mod common;
+
+use common::{compile_c, install, must_succeed, root};
+use nrt_tools::abi::{self, elf, table};
+use std::path::Path;
+use std::process::Command;
+
+/// Lists for the C programs: every header, and `SYMBOL(name, "node")` for every name.
+fn lists(dir: &Path, keep: impl Fn(&table::Symbol<'_>) -> bool) -> usize {
+    let symbols = table::symbols(abi::SYMBOLS).expect("the table in the repository parses");
+    let kept: Vec<_> = symbols.iter().filter(|s| keep(s)).collect();
+    let names: String = kept.iter().map(|s| format!("SYMBOL({}, \"{}\")\n", s.name, s.node)).collect();
+    let headers: String = abi::header::HEADERS.iter().map(|h| format!("#include <nrt/{}>\n", h.name)).collect();
+    std::fs::write(dir.join("symbols.inc"), names).expect("the folder is ours");
+    std::fs::write(dir.join("all_headers.inc"), headers).expect("the folder is ours");
+    kept.len()
+}
+
+fn program(name: &str, tree: &Path, extra: &[&str]) -> std::path::PathBuf {
+    let exe = tree.join(name);
+    let include = format!("-I{}", tree.display());
+    let mut args = vec![include.as_str()];
+    args.extend(extra);
+    compile_c(&root().join(format!("tests/c/{name}.c")), &exe, &args);
+    exe
+}
+
+/// A006 A031 B02: all 145 names resolve, each reference under the node of the table.
+#[test]
+fn a_program_that_uses_every_name_starts_with_all_of_them_bound() {
+    let tree = install();
+    let count = lists(tree.path(), |s| s.node != "OPENNRT_1.0");
+    assert_eq!(count, 145);
+    let lib = tree.path().join("lib");
+    let search = format!("-L{}", lib.display());
+    let exe = program("link", tree.path(), &[&search, "-lnrt"]);
+
+    let output = must_succeed(Command::new(&exe).env("LD_BIND_NOW", "1").env("LD_LIBRARY_PATH", &lib));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{count}\n"));
+
+    let client = elf::open(&exe).expect("gcc just wrote it");
+    assert!(client.needed.iter().any(|n| n == "libnrt.so.1"), "{:?}", client.needed);
+    for s in table::symbols(abi::SYMBOLS).expect("parses").iter().filter(|s| s.node != "OPENNRT_1.0") {
+        let import = client.imports.iter().find(|i| i.name == s.name).expect(s.name);
+        assert_eq!(import.node.as_deref(), Some(s.node), "{}", s.name);
+        assert_eq!(import.library.as_deref(), Some("libnrt.so.1"), "{}", s.name);
+    }
+}
+
+/// B03: the file is found by its SONAME where the loader is told to look, and nowhere else.
+#[test]
+fn a_program_finds_the_library_through_the_library_path_or_its_runpath() {
+    let tree = install();
+    lists(tree.path(), |s| s.node == "NRT_2.0.0");
+    let lib = tree.path().join("lib");
+    let search = format!("-L{}", lib.display());
+    let exe = program("link", tree.path(), &[&search, "-lnrt"]);
+
+    let lost = Command::new(&exe).env_remove("LD_LIBRARY_PATH").output().expect("the loader starts");
+    assert!(!lost.status.success());
+    let text = String::from_utf8_lossy(&lost.stderr);
+    assert!(text.contains("libnrt.so.1: cannot open shared object file"), "{text}");
+
+    must_succeed(Command::new(&exe).env("LD_LIBRARY_PATH", &lib));
+    let runpath = format!("-Wl,-rpath,{}", lib.display());
+    let exe = program("link", tree.path(), &[&search, &runpath, "-lnrt"]);
+    must_succeed(Command::new(&exe).env_remove("LD_LIBRARY_PATH"));
+}
+
+/// A002: the link chain of an installed tree ends at one file with the SONAME in the middle.
+#[test]
+fn the_installed_links_lead_to_the_file_of_this_version() {
+    let tree = install();
+    let lib = tree.path().join("lib");
+    let real = lib.join("libnrt.so.2.31.24.0").canonicalize().expect("installed");
+    for link in ["libnrt.so", "libnrt.so.1"] {
+        assert_eq!(lib.join(link).canonicalize().expect(link), real);
+    }
+}
+
+/// B04: by full path, then by SONAME: one handle; every name under its node and no other; the
+/// library outlives its last dlclose.
+#[test]
+fn a_program_that_loads_the_library_twice_gets_one_and_every_name_has_its_node() {
+    let tree = install();
+    let count = lists(tree.path(), |_| true);
+    let exe = program("dlopen_dlvsym", tree.path(), &["-ldl"]);
+    let full = tree.path().join("lib/libnrt.so.1");
+    let output = must_succeed(Command::new(&exe).arg(&full).env_remove("LD_LIBRARY_PATH"));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{count}\n"));
+}
