@@ -14,7 +14,8 @@
 //! A parameter's type is how the body sees it; [`Arg`](crate::args::Arg) says what C passes for it
 //! and turns one into the other after the state gate, as the vendor library checks the state
 //! before its arguments. A body of `-> NRT_STATUS` ends in `Ok(())`; any other body ends in its
-//! value and may use `?` on a status, which becomes the failure value of that type.
+//! value and may use `?` on a status, which becomes the failure value of that type. `CALL.name` is
+//! the C name, for log lines.
 
 use nrt_core::lifecycle::{self, GateClass};
 use nrt_core::log::Scope;
@@ -146,7 +147,12 @@ fn install_hook() {
             if DEPTH.get() == 0 {
                 return previous(info);
             }
-            let text = info.payload_as_str().unwrap_or("no message");
+            let payload = info.payload();
+            let text = payload
+                .downcast_ref::<&str>()
+                .copied()
+                .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+                .unwrap_or("no message");
             let text = match info.location() {
                 Some(at) => format!("{text} at {}:{}", at.file(), at.line()),
                 None => text.to_string(),

@@ -6,11 +6,15 @@
 
 include!(concat!(env!("OUT_DIR"), "/exports.rs"));
 
+// Some argument types wait for calls that are still stubs.
+#[allow(dead_code)]
 mod args;
 #[macro_use]
 mod guard;
 #[allow(non_camel_case_types, dead_code)]
 mod types;
+
+mod text;
 
 mod ndebug_stream;
 mod nec;

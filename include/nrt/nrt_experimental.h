@@ -118,7 +118,7 @@ NRT_STATUS nrt_get_model_tensor_info(nrt_model_t *model, nrt_tensor_info_array_t
 
 /**
  * Copies to a mapped device address and orders the stores. NULL is NRT_INVALID unless size is 0.
- * Not implemented yet: logs an error and fails; callable in every state. Version node NRT_2.0.0.
+ * Works on every backend; callable in every state. Version node NRT_2.0.0.
  */
 NRT_STATUS nrt_memcpy_to_device(void *dest, const void *src, size_t size);
 

@@ -43,94 +43,93 @@ NRT_STATUS nrt_inspect_begin(void);
 NRT_STATUS nrt_inspect_begin_with_options(nrt_inspect_config_t *options);
 
 /**
- * Makes an options object with every field at its default. Not implemented yet: logs an error and
- * fails; callable in every state. Version node NRT_2.0.0.
+ * Makes an options object with every field at its default. Works on every backend; callable in
+ * every state. Version node NRT_2.0.0.
  */
 NRT_STATUS nrt_inspect_config_allocate(nrt_inspect_config_t **options);
 
 /**
- * Frees an options object. Not implemented yet: logs an error and fails; callable in every state.
- * Version node NRT_2.0.0.
+ * Frees an options object. Works on every backend; callable in every state. Version node
+ * NRT_2.0.0.
  */
 NRT_STATUS nrt_inspect_config_free(nrt_inspect_config_t *options);
 
 /**
- * Frees a list of activity names. Not implemented yet: logs an error and fails; callable in every
- * state. Version node NRT_2.0.0.
+ * Frees a list of activity names. Works on every backend; callable in every state. Version node
+ * NRT_2.0.0.
  */
 void nrt_inspect_config_free_activity_types(const char **activity_types, size_t count);
 
 /**
- * Names of all activities, in memory from malloc; free the list in one call or piece by piece. Not
- * implemented yet: logs an error and fails; callable in every state. Version node NRT_2.0.0.
+ * Names of all activities, in memory from malloc; free the list in one call or piece by piece.
+ * Works on every backend; callable in every state. Version node NRT_2.0.0.
  */
 NRT_STATUS nrt_inspect_config_get_all_activity_types(const char ***activity_types, size_t *count);
 
 /**
  * Names of the activities that are on, in memory from malloc; free the list in one call or piece
- * by piece. Not implemented yet: logs an error and fails; callable in every state. Version node
- * NRT_2.0.0.
+ * by piece. Works on every backend; callable in every state. Version node NRT_2.0.0.
  */
 NRT_STATUS nrt_inspect_config_get_enabled_activity_types(nrt_inspect_config_t *options, const char ***activity_types, size_t *count);
 
 /**
- * Switches one activity, or all of them with the name all. Not implemented yet: logs an error and
- * fails; callable in every state. Version node NRT_2.0.0.
+ * Switches one activity, or all of them with the name all. Works on every backend; callable in
+ * every state. Version node NRT_2.0.0.
  */
 NRT_STATUS nrt_inspect_config_set_activity(nrt_inspect_config_t *options, const char *activity_type, bool enabled);
 
 /**
- * Switches one system-trace event type by name. Not implemented yet: logs an error and fails;
- * callable in every state. Version node NRT_2.0.0.
+ * Switches one system-trace event type by name. Works on every backend; callable in every state.
+ * Version node NRT_2.0.0.
  */
 NRT_STATUS nrt_inspect_config_set_capture_enabled_for_event_type_string(nrt_inspect_config_t *options, const char *event_type, bool enabled);
 
 /**
- * Switches the capture of one core, 0 to 255. Not implemented yet: logs an error and fails;
- * callable in every state. Version node NRT_2.0.0.
+ * Switches the capture of one core, 0 to 255. Works on every backend; callable in every state.
+ * Version node NRT_2.0.0.
  */
 NRT_STATUS nrt_inspect_config_set_capture_enabled_for_nc(nrt_inspect_config_t *options, uint32_t nc_idx, bool enabled);
 
 /**
  * Puts every field back: session 1, empty output folder, all activities, cores and event types on.
- * Whether the activities start on is disputed; on is our choice. Not implemented yet: logs an
- * error and fails; callable in every state. Version node NRT_2.0.0.
+ * Whether the activities start on is disputed; on is our choice. Works on every backend; callable
+ * in every state. Version node NRT_2.0.0.
  */
 NRT_STATUS nrt_inspect_config_set_defaults(nrt_inspect_config_t *options);
 
 /**
- * Switches the capture as a whole. Not implemented yet: logs an error and fails; callable in every
- * state. Version node NRT_2.0.0.
+ * Switches the capture as a whole. Works on every backend; callable in every state. Version node
+ * NRT_2.0.0.
  */
 NRT_STATUS nrt_inspect_config_set_enable_inspect(nrt_inspect_config_t *options, bool enable_inspect);
 
 /**
- * Switches the capture of failed runs. Not implemented yet: logs an error and fails; callable in
- * every state. Version node NRT_2.0.0.
+ * Switches the capture of failed runs. Works on every backend; callable in every state. Version
+ * node NRT_2.0.0.
  */
 NRT_STATUS nrt_inspect_config_set_enable_inspect_on_fail(nrt_inspect_config_t *options, bool enable_inspect_on_fail);
 
 /**
- * Device profiles: none, one per model, or one per core and session. Not implemented yet: logs an
- * error and fails; callable in every state. Version node NRT_2.0.0.
+ * Device profiles: none, one per model, or one per core and session. Works on every backend;
+ * callable in every state. Version node NRT_2.0.0.
  */
 NRT_STATUS nrt_inspect_config_set_inspect_device_profile_mode(nrt_inspect_config_t *options, nrt_inspect_device_profile_mode_t device_profile_mode);
 
 /**
- * Output folder; the text is copied. Not implemented yet: logs an error and fails; callable in
- * every state. Version node NRT_2.0.0.
+ * Output folder; the text is copied. Works on every backend; callable in every state. Version node
+ * NRT_2.0.0.
  */
 NRT_STATUS nrt_inspect_config_set_output_dir(nrt_inspect_config_t *options, const char *output_dir);
 
 /**
- * Number that names the session. Not implemented yet: logs an error and fails; callable in every
- * state. Version node NRT_2.0.0.
+ * Number that names the session. Works on every backend; callable in every state. Version node
+ * NRT_2.0.0.
  */
 NRT_STATUS nrt_inspect_config_set_session_id(nrt_inspect_config_t *options, int session_id);
 
 /**
- * Ring length of a core in events, held between 1024 and 1048576. Not implemented yet: logs an
- * error and fails; callable in every state. Version node NRT_2.0.0.
+ * Ring length of a core in events, held between 1024 and 1048576. Works on every backend; callable
+ * in every state. Version node NRT_2.0.0.
  */
 NRT_STATUS nrt_inspect_config_set_sys_trace_max_events_per_nc(nrt_inspect_config_t *options, uint64_t sys_trace_max_events_per_nc);
 
@@ -147,20 +146,20 @@ NRT_STATUS nrt_inspect_get_instance_output_dir(const char *output_dir, char *ins
 NRT_STATUS nrt_inspect_stop(void);
 
 /**
- * Makes an options object. Not implemented yet: logs an error and fails; callable in every state.
- * Version node NRT_2.0.0.
+ * Makes an options object. Works on every backend; callable in every state. Version node
+ * NRT_2.0.0.
  */
 NRT_STATUS nrt_profile_continuous_options_allocate(nrt_profile_continuous_options_t **options);
 
 /**
- * Frees an options object. Not implemented yet: logs an error and fails; callable in every state.
- * Version node NRT_2.0.0.
+ * Frees an options object. Works on every backend; callable in every state. Version node
+ * NRT_2.0.0.
  */
 NRT_STATUS nrt_profile_continuous_options_free(nrt_profile_continuous_options_t *options);
 
 /**
- * Output folder; the text is copied. Not implemented yet: logs an error and fails; callable in
- * every state. Version node NRT_2.0.0.
+ * Output folder; the text is copied. Works on every backend; callable in every state. Version node
+ * NRT_2.0.0.
  */
 NRT_STATUS nrt_profile_continuous_options_set_output_dir(nrt_profile_continuous_options_t *options, const char *output_dir);
 

@@ -77,8 +77,8 @@ typedef enum NRT_STATUS {
 
 /**
  * Name of a status, UNKNOWN for a number that is none; static text. The vendor header declares it
- * but its library keeps it to itself. Not implemented yet: logs an error and fails; callable in
- * every state. Version node OPENNRT_1.0.
+ * but its library keeps it to itself. Works on every backend; callable in every state. Version
+ * node OPENNRT_1.0.
  */
 const char *nrt_get_status_as_str(NRT_STATUS status);
 

@@ -38,8 +38,8 @@ static_assert(sizeof(nrt_version_t) == 224, "nrt_version_t is 224 bytes");
 
 /**
  * Fills a version record of 224 bytes. A size below 160 is NRT_FAILURE; the commit hash is written
- * only above 200; never more than size bytes are. Not implemented yet: logs an error and fails;
- * callable in every state. Version node NRT_2.0.0.
+ * only above 200; never more than size bytes are. Works on every backend; callable in every state.
+ * Version node NRT_2.0.0.
  */
 NRT_STATUS nrt_get_version(nrt_version_t *ver, size_t size);
 

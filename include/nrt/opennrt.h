@@ -32,8 +32,8 @@ const char *opennrt_backend(void);
 NRT_STATUS opennrt_config_raw(const void **cfg, size_t *cfg_len, const void **gcfg, size_t *gcfg_len);
 
 /**
- * Version of OpenNRT itself; static text. Not implemented yet: logs an error and fails; callable
- * in every state. Version node OPENNRT_1.0.
+ * Version of OpenNRT itself; static text. Works on every backend; callable in every state. Version
+ * node OPENNRT_1.0.
  */
 const char *opennrt_version(void);
 

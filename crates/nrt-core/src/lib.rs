@@ -8,6 +8,7 @@ pub mod coredump;
 pub mod device;
 pub mod dump;
 pub mod handle;
+pub mod inspect;
 pub mod instance;
 pub mod lifecycle;
 pub mod log;

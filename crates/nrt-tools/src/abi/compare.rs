@@ -19,7 +19,7 @@ pub struct Difference {
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let show = |text: &Option<String>| text.as_deref().map_or("nothing".to_string(), |t| clean(t));
+        let show = |text: &Option<String>| text.as_deref().map_or("nothing".to_string(), clean);
         write!(f, "{}: wanted {}, found {}", clean(&self.name), show(&self.wanted), show(&self.found))
     }
 }

@@ -158,11 +158,11 @@ pub fn read(data: &[u8]) -> Result<Library, Unreadable> {
             match d.d_tag(LE) {
                 elf::DT_SONAME => lib.soname = Some(string(d)?),
                 elf::DT_NEEDED => lib.needed.push(string(d)?),
-                elf::DT_FLAGS => lib.now |= value & u64::from(elf::DF_BIND_NOW.0) != 0,
+                elf::DT_FLAGS => lib.now |= value & elf::DF_BIND_NOW.0 != 0,
                 elf::DT_BIND_NOW => lib.now = true,
                 elf::DT_FLAGS_1 => {
-                    lib.now |= value & u64::from(elf::DF_1_NOW.0) != 0;
-                    lib.nodelete |= value & u64::from(elf::DF_1_NODELETE.0) != 0;
+                    lib.now |= value & elf::DF_1_NOW.0 != 0;
+                    lib.nodelete |= value & elf::DF_1_NODELETE.0 != 0;
                 }
                 _ => {}
             }
