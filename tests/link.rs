@@ -2,30 +2,9 @@
 
 mod common;
 
-use common::{compile_c, install, must_succeed, root};
+use common::{install, lists, must_succeed, program};
 use nrt_tools::abi::{self, elf, table};
-use std::path::Path;
 use std::process::Command;
-
-/// Lists for the C programs: every header, and `SYMBOL(name, "node")` for every name.
-fn lists(dir: &Path, keep: impl Fn(&table::Symbol<'_>) -> bool) -> usize {
-    let symbols = table::symbols(abi::SYMBOLS).expect("the table in the repository parses");
-    let kept: Vec<_> = symbols.iter().filter(|s| keep(s)).collect();
-    let names: String = kept.iter().map(|s| format!("SYMBOL({}, \"{}\")\n", s.name, s.node)).collect();
-    let headers: String = abi::header::HEADERS.iter().map(|h| format!("#include <nrt/{}>\n", h.name)).collect();
-    std::fs::write(dir.join("symbols.inc"), names).expect("the folder is ours");
-    std::fs::write(dir.join("all_headers.inc"), headers).expect("the folder is ours");
-    kept.len()
-}
-
-fn program(name: &str, tree: &Path, extra: &[&str]) -> std::path::PathBuf {
-    let exe = tree.join(name);
-    let include = format!("-I{}", tree.display());
-    let mut args = vec![include.as_str()];
-    args.extend(extra);
-    compile_c(&root().join(format!("tests/c/{name}.c")), &exe, &args);
-    exe
-}
 
 /// A006 A031 B02: all 145 names resolve, each reference under the node of the table.
 #[test]

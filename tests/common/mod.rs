@@ -3,6 +3,7 @@
 // Every test binary uses its own part of this.
 #![allow(dead_code)]
 
+use nrt_tools::abi::{self, table};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
@@ -63,15 +64,28 @@ pub fn must_succeed(command: &mut Command) -> Output {
     output
 }
 
-/// Compile one C program of `tests/c` against the headers; extra arguments come last.
-pub fn compile_c(source: &Path, program: &Path, extra: &[&str]) {
+/// Lists for the C programs: every header, and `SYMBOL(name, "node")` for every name.
+pub fn lists(dir: &Path, keep: impl Fn(&table::Symbol<'_>) -> bool) -> usize {
+    let symbols = table::symbols(abi::SYMBOLS).expect("the table in the repository parses");
+    let kept: Vec<_> = symbols.iter().filter(|s| keep(s)).collect();
+    let names: String = kept.iter().map(|s| format!("SYMBOL({}, \"{}\")\n", s.name, s.node)).collect();
+    let headers: String = abi::header::HEADERS.iter().map(|h| format!("#include <nrt/{}>\n", h.name)).collect();
+    std::fs::write(dir.join("symbols.inc"), names).expect("the folder is ours");
+    std::fs::write(dir.join("all_headers.inc"), headers).expect("the folder is ours");
+    kept.len()
+}
+
+/// Compile `tests/c/NAME.c` against the headers into `tree`; extra arguments come last.
+pub fn program(name: &str, tree: &Path, extra: &[&str]) -> PathBuf {
+    let exe = tree.join(name);
     let mut gcc = Command::new("gcc");
     gcc.args(["-std=c11", "-O1", "-Wall", "-Wextra", "-pedantic", "-Werror", "-D_GNU_SOURCE"])
-        .arg("-I")
-        .arg(root().join("include"))
-        .arg(source)
+        .arg(format!("-I{}", root().join("include").display()))
+        .arg(format!("-I{}", tree.display()))
+        .arg(root().join(format!("tests/c/{name}.c")))
         .arg("-o")
-        .arg(program)
+        .arg(&exe)
         .args(extra);
     must_succeed(&mut gcc);
+    exe
 }
