@@ -9,7 +9,6 @@ mod table;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use table::{Error, Field, Gate, State, Symbol};
 
 fn main() {
@@ -48,7 +47,6 @@ fn run() -> Result<(), Error> {
     }
 
     link(&root);
-    println!("cargo::rustc-env=OPENNRT_GIT_HASH={}", git_hash(&root));
     Ok(())
 }
 
@@ -244,32 +242,4 @@ fn status_names(enums: &[table::Enumerator<'_>]) -> String {
          pub(crate) fn status_name(status: u32) -> &'static ::core::ffi::CStr {{\n    match status {{\n\
          {arms}        _ => c\"UNKNOWN\",\n    }}\n}}\n"
     )
-}
-
-/// Commit this tree was built from; zeros outside a repository (a source archive, say).
-fn git_hash(root: &Path) -> String {
-    println!("cargo::rerun-if-env-changed=OPENNRT_GIT_HASH");
-    let is_hash = |text: &str| text.len() == 40 && text.bytes().all(|b| b.is_ascii_hexdigit());
-    if let Ok(given) = std::env::var("OPENNRT_GIT_HASH")
-        && is_hash(&given)
-    {
-        return given;
-    }
-    let git = |args: &[&str]| {
-        let out = Command::new("git").current_dir(root).args(args).output().ok()?;
-        out.status.success().then(|| String::from_utf8_lossy(&out.stdout).trim().to_string())
-    };
-    let zeros = "0".repeat(40);
-    // An archive unpacked inside somebody else's repository must not report their commit.
-    if !root.join(".git").exists() {
-        return zeros;
-    }
-    for file in ["HEAD", "logs/HEAD", "packed-refs"] {
-        if let Some(path) = git(&["rev-parse", "--git-path", file]).map(|p| root.join(p))
-            && path.exists()
-        {
-            println!("cargo::rerun-if-changed={}", path.display());
-        }
-    }
-    git(&["rev-parse", "HEAD"]).filter(|h| is_hash(h)).unwrap_or(zeros)
 }

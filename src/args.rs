@@ -266,6 +266,19 @@ impl<T> Prefix<T> {
     }
 }
 
+impl<T> Prefix<T> {
+    /// Write bytes of a record that was cut to the caller's size already.
+    ///
+    /// # Safety
+    ///
+    /// The caller's buffer must hold `bytes.len()` bytes.
+    pub(crate) unsafe fn write_bytes(&self, bytes: &[u8]) {
+        // SAFETY: the destination is the caller's promise; a slice of this library overlaps nothing
+        // of the caller's.
+        unsafe { self.0.cast::<u8>().as_ptr().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) }
+    }
+}
+
 impl<T> Arg for Prefix<T> {
     type C = *mut T;
     unsafe fn take(c: *mut T, call: &'static str, name: &'static str) -> Result<Prefix<T>, Status> {

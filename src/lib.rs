@@ -9,6 +9,7 @@ include!(concat!(env!("OUT_DIR"), "/exports.rs"));
 // Some argument types wait for calls that are still stubs.
 #[allow(dead_code)]
 mod args;
+mod caller;
 #[macro_use]
 mod guard;
 #[allow(non_camel_case_types, dead_code)]

@@ -1,3 +1,95 @@
-//! Exports of `nrt.h`: lifecycle, models, tensors, counting and identity.
+//! Exports of `nrt.h`: lifecycle, counting and identity here, tensors in `tensor.rs`.
+
+use crate::args::{InOut, Out, Prefix, Text};
+use crate::types::{nrt_instance_info_t, nrt_vnc_memory_stats_t};
+use nrt_core::{instance, lifecycle};
+use std::ffi::c_void;
+
+#[path = "nrt_tensor.rs"]
+mod tensor;
+pub(crate) use tensor::*;
+
+export! {
+    /// Bring the runtime up. Works in every state; what each answers is in
+    /// `facts/runtime/lifecycle.md` section 1.1.
+    fn nrt_init(framework: u32, fw_version: Option<Text>, fal_version: Option<Text>) -> NRT_STATUS {
+        let text = |text: &Option<Text>| text.as_ref().map_or(String::new(), |text| text.lossy().into_owned());
+        lifecycle::init(framework, &text(&fw_version), &text(&fal_version))
+    }
+}
+
+export! {
+    /// Bring the runtime down; nothing when it is not up.
+    fn nrt_close() {
+        lifecycle::close();
+    }
+}
+
+export! {
+    /// Logical cores of the whole instance.
+    fn nrt_get_total_vnc_count(nc_count: Out<u32>) -> NRT_STATUS {
+        nc_count.set(lifecycle::total_vnc_count()?);
+        Ok(())
+    }
+}
+
+export! {
+    /// Logical cores this process has, or before `nrt_init` would have.
+    fn nrt_get_visible_vnc_count(nc_count: Out<u32>) -> NRT_STATUS {
+        nc_count.set(lifecycle::visible_vnc_count()?);
+        Ok(())
+    }
+}
+
+export! {
+    /// Identity of the instance: the first `instance_info_len` bytes of the record, at most 32.
+    fn nrt_get_instance_info(info: Prefix<nrt_instance_info_t>, instance_info_len: usize) -> NRT_STATUS {
+        let mut record = [0; size_of::<nrt_instance_info_t>()];
+        let len = instance::copy_len(instance_info_len);
+        instance::copy_out(instance_info_len, &mut record[..len])?;
+        // SAFETY: the caller says that `instance_info_len` bytes are there, and `len` is not more.
+        unsafe { info.write_bytes(&record[..len]) };
+        Ok(())
+    }
+}
+
+export! {
+    /// Memory of one core of this process, as many bytes of the record as the caller has room for.
+    fn nrt_get_vnc_memory_stats(
+        vnc: u32,
+        stats: Prefix<nrt_vnc_memory_stats_t>,
+        stats_size_in: usize,
+        stats_size_out: Option<Out<usize>>,
+    ) -> NRT_STATUS {
+        let now = lifecycle::runtime()?.tensors.memory_stats(vnc)?;
+        let record = nrt_vnc_memory_stats_t { bytes_used: now.bytes_used as usize, bytes_limit: now.bytes_limit as usize };
+        let len = stats_size_in.min(size_of_val(&record));
+        // SAFETY: the caller says that `stats_size_in` bytes are there; the record has no padding.
+        unsafe { stats.write(&record, len) };
+        if let Some(out) = stats_size_out {
+            out.set(len);
+        }
+        Ok(())
+    }
+}
+
+export! {
+    /// Address and size of a whole HBM in this process; 3 past the last one.
+    fn nrt_get_hbm_mmap_va(device_id: i32, hbm_idx: i32, addr: Out<*mut c_void>, size: Out<usize>) -> NRT_STATUS {
+        let (start, len) = lifecycle::runtime()?.tensors.hbm_window(device_id, hbm_idx)?;
+        addr.set(start as *mut c_void);
+        size.set(len);
+        Ok(())
+    }
+}
+
+export! {
+    /// A DMA-buf descriptor of device memory, which the caller closes.
+    fn nrt_get_dmabuf_fd(va: u64, size: u64, fd: InOut<i32>) -> NRT_STATUS {
+        use std::os::fd::IntoRawFd;
+        fd.set(lifecycle::runtime()?.tensors.dmabuf_fd(va, size)?.into_raw_fd());
+        Ok(())
+    }
+}
 
 include!(concat!(env!("OUT_DIR"), "/stubs_nrt.rs"));

@@ -5,9 +5,6 @@ use crate::types::nrt_version_t;
 use nrt_core::{Status, log_error, version};
 use std::mem::offset_of;
 
-/// Commit this library was built from.
-const GIT_HASH: &str = env!("OPENNRT_GIT_HASH");
-
 /// A record may end before the commit hash, but not before the end of the text.
 const SMALLEST: usize = offset_of!(nrt_version_t, git_hash);
 /// A record that is larger than this has room for the 40 digits and their NUL.
@@ -37,7 +34,7 @@ export! {
             rt_patch,
             rt_maintenance,
             rt_detail: field(&detail),
-            git_hash: field(GIT_HASH),
+            git_hash: field(version::GIT_HASH),
         };
         let len = if size > WITHOUT_HASH { size } else { SMALLEST };
         // SAFETY: the caller says that `size` bytes are there, and `len` is not more; the fields

@@ -646,7 +646,7 @@ NRT_STATUS nec_build_port_and_rid_map(int local_nec_dev_id, int *mla_indexes, in
 
 /**
  * Lists the devices this host has and returns how many; at most array_size entries are written.
- * Not implemented yet: logs an error and fails; callable in every state. Version node NRT_2.0.0.
+ * Works on every backend; callable in every state. Version node NRT_2.0.0.
  */
 int nec_get_device_count(int *available_devices_array, uint32_t array_size);
 
@@ -689,8 +689,8 @@ int nec_get_p2p_pod_peer_node(uint32_t nec_dev_id, int node, uint32_t port_dista
 int nec_get_peer_mla_idx(int local_nec_dev_id, int mla_idx, int port);
 
 /**
- * Physical cores that make one logical core (the LNC size). Not implemented yet: logs an error and
- * fails; callable in every state. Version node NRT_2.0.0.
+ * Physical cores that make one logical core (the LNC size). Works on every backend; callable in
+ * every state. Version node NRT_2.0.0.
  */
 NRT_STATUS nec_get_virtual_core_size(uint32_t *virtual_core_size);
 

@@ -19,15 +19,15 @@ extern "C" {
 #endif
 
 /**
- * Which backend is up: fake, kernel or none; static text. Not implemented yet: logs an error and
- * fails; callable in every state. Version node OPENNRT_1.0.
+ * Which backend is up: fake, kernel or none; static text. Works on every backend; callable in
+ * every state. Version node OPENNRT_1.0.
  */
 const char *opennrt_backend(void);
 
 /**
  * The two configuration records for conformance tests, owned by the library; the second is NULL
- * while the runtime is not up. Not implemented yet: logs an error and fails; callable in every
- * state. Version node OPENNRT_1.0.
+ * while the runtime is not up. Works on every backend; callable in every state. Version node
+ * OPENNRT_1.0.
  */
 NRT_STATUS opennrt_config_raw(const void **cfg, size_t *cfg_len, const void **gcfg, size_t *gcfg_len);
 

@@ -47,10 +47,7 @@ static RUNTIME: RwLock<Option<Arc<Runtime>>> = RwLock::new(None);
 /// # Errors
 /// `Uninitialized` when nothing is up; the gate has usually said so before.
 pub fn runtime() -> Result<Arc<Runtime>> {
-    if state() != State::Init {
-        return decide(GateClass::Init, state()).and(Err(Status::Uninitialized));
-    }
-    RUNTIME.read().clone().ok_or(Status::Uninitialized)
+    runtime_if_up().ok_or_else(|| decide(GateClass::InitRequired, state()).err().unwrap_or(Status::Uninitialized))
 }
 
 /// Number of logical cores of the whole instance. Works in every state.
@@ -73,11 +70,26 @@ pub fn visible_vnc_count() -> Result<u32> {
     }
 }
 
+/// Physical cores of a logical core: what `nrt_init` settled, or before it what the environment asks for.
+///
+/// # Errors
+/// Before init, the status of the device query or of the logical core size.
+pub fn lnc_size() -> Result<u32> {
+    match runtime_if_up() {
+        Some(runtime) => Ok(runtime.grant.size),
+        None => config::lnc_size(&device::shape(&device::dev_info()?)),
+    }
+}
+
+fn runtime_if_up() -> Option<Arc<Runtime>> {
+    if state() == State::Init { RUNTIME.read().clone() } else { None }
+}
+
 /// Which backend is, or before init would be, at work; `None` when there is no device at all.
 pub fn backend() -> Option<Backend> {
-    match RUNTIME.try_read().as_deref() {
-        Some(Some(runtime)) => Some(runtime.info.backend),
-        _ => device::look().ok().map(|info| info.backend),
+    match runtime_if_up() {
+        Some(runtime) => Some(runtime.info.backend),
+        None => device::look().ok().map(|info| info.backend),
     }
 }
 
@@ -91,14 +103,14 @@ pub fn init(framework: u32, fw_version: &str, fal_version: &str) -> Result<()> {
     match state() {
         State::Start => {}
         State::Init => return already_up(),
-        State::Child | State::Closed => return gate("nrt_init", GateClass::Init),
+        State::Child | State::Closed => return gate("nrt_init", GateClass::InitRequired),
     }
     fork::register()?;
     let _lock = TRANSITION.lock();
     match state() {
         State::Start => {}
         State::Init => return already_up(),
-        State::Child | State::Closed => return gate("nrt_init", GateClass::Init),
+        State::Child | State::Closed => return gate("nrt_init", GateClass::InitRequired),
     }
     let _transition = fork::Transition::begin();
     log::reconfigure();
@@ -120,8 +132,7 @@ pub fn init(framework: u32, fw_version: &str, fal_version: &str) -> Result<()> {
 /// device over to the core-dump helper.
 pub fn report_failure(api: &str, status: Status) {
     if dump::due(log::Level::Error) {
-        let runtime = RUNTIME.try_read().and_then(|slot| slot.clone());
-        dump::dump_failure(&facts(runtime.as_deref()), api, status);
+        dump::dump_failure(&facts(runtime_if_up().as_deref()), api, status);
     }
 }
 

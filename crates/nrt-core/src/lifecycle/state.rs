@@ -35,19 +35,16 @@ impl State {
 }
 
 /// What a public call asks of the state (`abi/symbols.tsv`, column `gate`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::EnumString, strum::IntoStaticStr, strum::EnumIter)]
-#[strum(serialize_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::EnumIter)]
 pub enum GateClass {
-    /// Works in every state.
+    /// Works in every state, or checks it itself (`nrt_init`, `nrt_close`).
     Any,
     /// Works after `nrt_init` only: 13 before, 14 while closing, 1 in a forked child.
-    Init,
+    InitRequired,
     /// Does nothing outside INIT, and has no status to say so.
-    Probe,
+    InitProbe,
     /// Only before `nrt_init`: 2 after it.
     BeforeInit,
-    /// Checks the state itself (`nrt_init`, `nrt_close`).
-    Own,
 }
 
 static STATE: AtomicU32 = AtomicU32::new(State::Start as u32);
@@ -64,7 +61,7 @@ pub(super) fn set(state: State) {
 /// The rule of `class` in `state`, without a log line.
 pub const fn decide(class: GateClass, state: State) -> Result<()> {
     match (class, state) {
-        (GateClass::Any | GateClass::Own, _) => Ok(()),
+        (GateClass::Any, _) => Ok(()),
         (GateClass::BeforeInit, State::Start) => Ok(()),
         (GateClass::BeforeInit, State::Init) => Err(Status::Invalid),
         (_, State::Init) => Ok(()),
@@ -83,7 +80,7 @@ pub fn gate(api: &'static str, class: GateClass) -> Result<()> {
     let state = state();
     let Err(status) = decide(class, state) else { return Ok(()) };
     match (class, status) {
-        (GateClass::Probe, _) => log_error!(Nrt, api, "Unexpected runtime state: {}", state.name()),
+        (GateClass::InitProbe, _) => log_error!(Nrt, api, "Unexpected runtime state: {}", state.name()),
         (GateClass::BeforeInit, Status::Invalid) => {
             log_error!(Nrt, api, "{api} must be called before nrt_init, call nrt_close first")
         }
@@ -106,9 +103,8 @@ mod tests {
         let e = Err::<(), Status>;
         for (class, start, init, child, closed) in [
             (Any, ok, ok, ok, ok),
-            (Own, ok, ok, ok, ok),
-            (Init, e(Status::Uninitialized), ok, e(Status::Failure), e(Status::Closed)),
-            (Probe, e(Status::Uninitialized), ok, e(Status::Failure), e(Status::Closed)),
+            (InitRequired, e(Status::Uninitialized), ok, e(Status::Failure), e(Status::Closed)),
+            (InitProbe, e(Status::Uninitialized), ok, e(Status::Failure), e(Status::Closed)),
             (BeforeInit, ok, e(Status::Invalid), e(Status::Failure), e(Status::Closed)),
         ] {
             assert_eq!(decide(class, State::Start), start, "{class:?}");
@@ -116,7 +112,7 @@ mod tests {
             assert_eq!(decide(class, State::Child), child, "{class:?}");
             assert_eq!(decide(class, State::Closed), closed, "{class:?}");
         }
-        assert_eq!(GateClass::iter().count(), 5, "a new class needs a row above");
+        assert_eq!(GateClass::iter().count(), 4, "a new class needs a row above");
     }
 
     #[test]

@@ -1,0 +1,107 @@
+//! Buffers of the caller, as slices for the length of a call or as memory a tensor is attached to.
+
+use nrt_core::tensor::memory::Bytes;
+use nrt_core::{Result, Status, log_error};
+use std::ffi::c_void;
+
+fn checked<T>(start: *const T, len: usize, call: &'static str, name: &'static str) -> Result<()> {
+    if isize::try_from(len).is_err() {
+        log_error!(Nrt, call, "{name} cannot have {len} bytes; pass the size of the buffer");
+        return Err(Status::Invalid);
+    }
+    if start.is_null() && len != 0 {
+        log_error!(Nrt, call, "{name} is NULL; pass the address of {len} bytes");
+        return Err(Status::Invalid);
+    }
+    Ok(())
+}
+
+/// `len` bytes to read; NULL goes with length 0 only.
+///
+/// # Safety
+/// The caller's buffer must hold `len` bytes for as long as the slice is used.
+pub(crate) unsafe fn bytes<'a>(
+    start: *const c_void,
+    len: usize,
+    call: &'static str,
+    name: &'static str,
+) -> Result<&'a [u8]> {
+    checked(start, len, call, name)?;
+    if len == 0 {
+        return Ok(&[]);
+    }
+    // SAFETY: not NULL, not longer than isize::MAX, and the caller's promise for the rest.
+    Ok(unsafe { std::slice::from_raw_parts(start.cast(), len) })
+}
+
+/// `len` bytes to write; NULL goes with length 0 only.
+///
+/// # Safety
+/// As [`bytes`], and nobody else may use the buffer meanwhile.
+pub(crate) unsafe fn bytes_mut<'a>(
+    start: *mut c_void,
+    len: usize,
+    call: &'static str,
+    name: &'static str,
+) -> Result<&'a mut [u8]> {
+    checked(start.cast_const(), len, call, name)?;
+    if len == 0 {
+        return Ok(&mut []);
+    }
+    // SAFETY: not NULL, not longer than isize::MAX, and the caller's promise for the rest.
+    Ok(unsafe { std::slice::from_raw_parts_mut(start.cast(), len) })
+}
+
+/// A buffer that stays the caller's while a tensor is a view of it.
+pub(crate) struct Attached {
+    start: *mut u8,
+    len: usize,
+}
+
+// SAFETY: the buffer is plain bytes of the process, reached only through copies below.
+unsafe impl Send for Attached {}
+// SAFETY: as above; concurrent copies of the same bytes are the caller's to order, as with memcpy.
+unsafe impl Sync for Attached {}
+
+impl Attached {
+    /// # Safety
+    /// The buffer must hold `len` bytes until the tensor and its slices are gone.
+    pub(crate) unsafe fn new(
+        start: *mut c_void,
+        len: usize,
+        call: &'static str,
+        name: &'static str,
+    ) -> Result<Attached> {
+        checked(start.cast_const(), len, call, name)?;
+        Ok(Attached { start: start.cast(), len })
+    }
+}
+
+impl Bytes for Attached {
+    fn size(&self) -> usize {
+        self.len
+    }
+
+    fn addr(&self) -> Option<usize> {
+        Some(self.start.addr())
+    }
+
+    fn read_at(&self, offset: usize, out: &mut [u8]) -> Result<()> {
+        // SAFETY: `offset + out.len()` is within the buffer by the trait's contract; the two may
+        // overlap when a caller reads a tensor into its own buffer, so this is memmove.
+        unsafe { self.start.add(offset).copy_to(out.as_mut_ptr(), out.len()) };
+        Ok(())
+    }
+
+    fn write_at(&self, offset: usize, data: &[u8]) -> Result<()> {
+        // SAFETY: as in `read_at`.
+        unsafe { self.start.add(offset).copy_from(data.as_ptr(), data.len()) };
+        Ok(())
+    }
+
+    fn fill(&self, offset: usize, value: u8, len: usize) -> Result<()> {
+        // SAFETY: `offset + len` is within the buffer by the trait's contract.
+        unsafe { self.start.add(offset).write_bytes(value, len) };
+        Ok(())
+    }
+}
