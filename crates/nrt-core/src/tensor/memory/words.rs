@@ -17,14 +17,13 @@ pub fn read(words: &[AtomicU64], offset: usize, out: &mut [u8]) {
         head.copy_from_slice(&words[offset / WORD].load(Relaxed).to_ne_bytes()[offset % WORD..][..head.len()]);
     }
     let words = &words[(offset + head.len()).div_ceil(WORD)..];
-    let mut chunks = body.chunks_exact_mut(WORD);
-    let whole = chunks.len();
-    for (chunk, word) in chunks.by_ref().zip(&words[..whole]) {
-        chunk.copy_from_slice(&word.load(Relaxed).to_ne_bytes());
+    let (chunks, tail) = body.as_chunks_mut::<WORD>();
+    let (whole, rest) = words.split_at(chunks.len());
+    for (chunk, word) in chunks.iter_mut().zip(whole) {
+        *chunk = word.load(Relaxed).to_ne_bytes();
     }
-    let tail = chunks.into_remainder();
     if !tail.is_empty() {
-        tail.copy_from_slice(&words[whole].load(Relaxed).to_ne_bytes()[..tail.len()]);
+        tail.copy_from_slice(&rest[0].load(Relaxed).to_ne_bytes()[..tail.len()]);
     }
 }
 
@@ -36,11 +35,12 @@ pub fn write(words: &[AtomicU64], offset: usize, data: &[u8]) {
     }
     let words = &words[(offset + head.len()).div_ceil(WORD)..];
     let (chunks, tail) = body.as_chunks::<WORD>();
-    for (chunk, word) in chunks.iter().zip(&words[..chunks.len()]) {
+    let (whole, rest) = words.split_at(chunks.len());
+    for (chunk, word) in chunks.iter().zip(whole) {
         word.store(u64::from_ne_bytes(*chunk), Relaxed);
     }
     if !tail.is_empty() {
-        merge(&words[chunks.len()], 0, tail);
+        merge(&rest[0], 0, tail);
     }
 }
 
@@ -52,12 +52,13 @@ pub fn fill(words: &[AtomicU64], offset: usize, value: u8, len: usize) {
         merge(&words[offset / WORD], offset % WORD, &pattern[..head]);
     }
     let words = &words[(offset + head).div_ceil(WORD)..];
-    let (whole, tail) = ((len - head) / WORD, (len - head) % WORD);
-    for word in &words[..whole] {
+    let (whole, rest) = words.split_at((len - head) / WORD);
+    for word in whole {
         word.store(u64::from_ne_bytes(pattern), Relaxed);
     }
+    let tail = (len - head) % WORD;
     if tail > 0 {
-        merge(&words[whole], 0, &pattern[..tail]);
+        merge(&rest[0], 0, &pattern[..tail]);
     }
 }
 
