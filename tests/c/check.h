@@ -13,7 +13,7 @@
 #define EXPECT(cond)                                                                                                   \
     do {                                                                                                               \
         if (!(cond)) {                                                                                                 \
-            dprintf(3, "%s:%d: expected %s\n", __FILE__, __LINE__, #cond);                                             \
+            dprintf(check_diagnostics, "%s:%d: expected %s\n", __FILE__, __LINE__, #cond);                                             \
             _exit(99);                                                                                                 \
         }                                                                                                              \
     } while (0)
@@ -22,11 +22,12 @@
     do {                                                                                                               \
         long long have_ = (long long)(have), want_ = (long long)(want);                                                \
         if (have_ != want_) {                                                                                          \
-            dprintf(3, "%s:%d: %s is %lld, expected %s = %lld\n", __FILE__, __LINE__, #have, have_, #want, want_);     \
+            dprintf(check_diagnostics, "%s:%d: %s is %lld, expected %s = %lld\n", __FILE__, __LINE__, #have, have_, #want, want_);     \
             _exit(99);                                                                                                 \
         }                                                                                                              \
     } while (0)
 
+static int check_diagnostics;
 static int check_failures;
 static int check_scenarios;
 
@@ -36,18 +37,18 @@ static inline void check_run(const char *name, void (*scenario)(void), const cha
 {
     static char text[1 << 20];
     FILE *out = tmpfile();
-    int diagnostics = dup(2), status = 0;
+    int status = 0;
     size_t length;
 
     check_scenarios++;
-    if (out == NULL || diagnostics < 0) {
+    check_diagnostics = dup(2);
+    if (out == NULL || check_diagnostics < 0) {
         perror("check_run");
         exit(1);
     }
     fflush(NULL);
     pid_t child = fork();
     if (child == 0) {
-        dup2(diagnostics, 3);
         dup2(fileno(out), 1);
         dup2(fileno(out), 2);
         scenario();
@@ -58,7 +59,7 @@ static inline void check_run(const char *name, void (*scenario)(void), const cha
     length = fread(text, 1, sizeof text - 1, out);
     text[length] = '\0';
     fclose(out);
-    close(diagnostics);
+    close(check_diagnostics);
 
     int bad = !WIFEXITED(status) || WEXITSTATUS(status) != 0;
     if (needles[0] == NULL && length != 0) {

@@ -244,7 +244,7 @@ int main(void)
     RUN(null_out_pointers_are_refused, PRINTS("NULL"));
     RUN(version_by_length, PRINTS("Size is < 160"));
     RUN(odd_number_of_cores_is_refused,
-        PRINTS("`NEURON_RT_NUM_CORES` must request one core, or the whole device (multiple of 8)"));
+        PRINTS("`NEURON_RT_NUM_CORES` must request one core, or the whole device (multiple of 4)"));
     RUN(too_many_cores_are_not_available,
         PRINTS("Logical Neuron Core(s) not available - Requested:3 Available:2 Logical Core size 1"));
     RUN(info_level_names_the_backend, PRINTS("Neuron Runtime 2.31.24.0 built on", "fake backend"));

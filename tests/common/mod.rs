@@ -79,7 +79,7 @@ pub fn lists(dir: &Path, keep: impl Fn(&table::Symbol<'_>) -> bool) -> usize {
 pub fn program(name: &str, tree: &Path, extra: &[&str]) -> PathBuf {
     let exe = tree.join(name);
     let mut gcc = Command::new("gcc");
-    gcc.args(["-std=c11", "-O1", "-Wall", "-Wextra", "-pedantic", "-Werror", "-D_GNU_SOURCE"])
+    gcc.args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-pedantic", "-Werror", "-D_GNU_SOURCE"])
         .arg(format!("-I{}", root().join("include").display()))
         .arg(format!("-I{}", tree.display()))
         .arg(root().join(format!("tests/c/{name}.c")))
