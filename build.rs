@@ -60,6 +60,8 @@ fn write(out: &Path, name: &str, text: &str) -> Result<(), Error> {
     std::fs::write(&path, text).map_err(|e| format!("{} cannot be written: {e}", path.display()))
 }
 
+/// The linker must be lld, which this toolchain uses by itself, or zig's: GNU ld refuses a second
+/// version script next to the one rustc writes.
 fn link(root: &Path) {
     let map = root.join("symbols.map");
     for arg in [

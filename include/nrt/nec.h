@@ -638,21 +638,20 @@ static_assert(sizeof(nec_version_info_t) == 56, "nec_version_info_t is 56 bytes"
 #endif
 
 /**
- * Fills the routing table of one local device: for every port the peer chip index and its host
- * device id. Not implemented yet: logs an error and fails; callable in every state. Version node
- * NRT_2.0.0.
+ * Fills chip indexes and host device ids for the ports of one local device. Not implemented yet:
+ * logs an error and fails; callable in every state. Version node NRT_2.0.0.
  */
 NRT_STATUS nec_build_port_and_rid_map(int local_nec_dev_id, int *mla_indexes, int *host_device_ids, int count);
 
 /**
- * Lists the devices this host has and returns how many; at most array_size entries are written.
+ * Lists the devices of this host and returns how many; at most array_size entries are written.
  * Works on every backend; callable in every state. Version node NRT_2.0.0.
  */
 int nec_get_device_count(int *available_devices_array, uint32_t array_size);
 
 /**
- * PCI domain, bus, slot and function of one device; 0 on success. Not implemented yet: logs an
- * error and fails; callable in every state. Version node NRT_2.0.0.
+ * PCI domain, bus, slot and function of one device. Not implemented yet: logs an error and fails;
+ * callable in every state. Version node NRT_2.0.0.
  */
 int nec_get_device_pci_bdf(int neuron_dev, uint32_t *domain, uint32_t *bus_num, uint8_t *pci_slot, uint8_t *dev_func);
 
@@ -677,14 +676,14 @@ size_t nec_get_dynamic_send_offset_bytes(enc_host_mem_t *dyn_input, size_t data_
 size_t nec_get_dynamic_send_size_bytes(enc_host_mem_t *dyn_input, size_t data_type_sz, int dst_rank, int rank_n);
 
 /**
- * Node reached from a device over a pod link of the given port distance. Not implemented yet: logs
- * an error and fails; callable in every state. Version node NRT_2.0.0.
+ * Node of a pod at a port distance from a node, seen from one device. Not implemented yet: logs an
+ * error and fails; callable in every state. Version node NRT_2.0.0.
  */
 int nec_get_p2p_pod_peer_node(uint32_t nec_dev_id, int node, uint32_t port_distance, int *peer_node);
 
 /**
- * Chip at the far end of one port; negative when the port is not connected. Not implemented yet:
- * logs an error and fails; callable in every state. Version node NRT_2.0.0.
+ * Chip at the far end of one port. Not implemented yet: logs an error and fails; callable in every
+ * state. Version node NRT_2.0.0.
  */
 int nec_get_peer_mla_idx(int local_nec_dev_id, int mla_idx, int port);
 
@@ -695,8 +694,8 @@ int nec_get_peer_mla_idx(int local_nec_dev_id, int mla_idx, int port);
 NRT_STATUS nec_get_virtual_core_size(uint32_t *virtual_core_size);
 
 /**
- * Adds to a device semaphore through its mapped increment register. Not implemented yet: logs an
- * error and fails; callable in every state. Version node NRT_2.0.0.
+ * Adds a value to a device semaphore through the address of its increment register. Not
+ * implemented yet: logs an error and fails; callable in every state. Version node NRT_2.0.0.
  */
 void nec_inc_semaphore(volatile uint32_t *sem_inc_addr, uint32_t val);
 
@@ -707,8 +706,8 @@ void nec_inc_semaphore(volatile uint32_t *sem_inc_addr, uint32_t val);
 bool nec_is_mla_available(int local_nec_dev_id, int mla_idx);
 
 /**
- * Chip index to routing id; negative when unknown. Not implemented yet: logs an error and fails;
- * callable in every state. Version node NRT_2.0.0.
+ * Chip index to routing id. Not implemented yet: logs an error and fails; callable in every state.
+ * Version node NRT_2.0.0.
  */
 int nec_mla_idx_to_rid(int local_nec_dev_id, int mla_idx);
 
@@ -725,8 +724,8 @@ void nec_ndl_printk(char *str, uint32_t size, uint32_t action);
 NRT_STATUS nec_pod_node_can_access_peer_node(nec_pod_type_t pod_type, uint32_t local_rid, uint32_t local_node_id, uint32_t remote_rid, uint32_t remote_node_id, int *can_access_peer);
 
 /**
- * Routing id to chip index; negative when unknown. Not implemented yet: logs an error and fails;
- * callable in every state. Version node NRT_2.0.0.
+ * Routing id to chip index. Not implemented yet: logs an error and fails; callable in every state.
+ * Version node NRT_2.0.0.
  */
 int nec_rid_to_mla_idx(int local_nec_dev_id, int rid);
 

@@ -210,9 +210,9 @@ NRT_STATUS nrt_cc_global_comm_init(uint32_t vnc, uint32_t g_device_id, uint32_t 
 void nrt_close(void);
 
 /**
- * Frees a set through the address of its handle and clears the handle; the tensors in it stay.
- * Works on the fake backend; callable in every state, with an effect that depends on it. Version
- * node NRT_2.0.0.
+ * Frees a set through the address of its handle and clears the handle; the tensors in it stay, and
+ * NULL is no error. Works on the fake backend; callable in every state, with an effect that
+ * depends on it. Version node NRT_2.0.0.
  */
 void nrt_destroy_tensor_set(nrt_tensor_set_t **tensor_set);
 
@@ -223,15 +223,16 @@ void nrt_destroy_tensor_set(nrt_tensor_set_t **tensor_set);
 NRT_STATUS nrt_execute(nrt_model_t *model, const nrt_tensor_set_t *input, nrt_tensor_set_t *output);
 
 /**
- * Runs a model repeat_count times, each run on the output of the one before. Not implemented yet:
- * logs an error and fails; needs nrt_init. Version node NRT_2.0.0.
+ * As nrt_execute; the original refuses a repeat_count above 1. Not implemented yet: logs an error
+ * and fails; needs nrt_init. Version node NRT_2.0.0.
  */
 NRT_STATUS nrt_execute_repeat(nrt_model_t *model, const nrt_tensor_set_t *input, nrt_tensor_set_t *output, int repeat_count);
 
 /**
- * PCI address of the network adapter nearest to a device address; len is the buffer size with NUL
- * on entry and the text length on return, NRT_RESOURCE when it is too small. The gate is our
- * choice. Not implemented yet: logs an error and fails; needs nrt_init. Version node NRT_2.0.0.
+ * PCI address of the network adapter attached to the device of an address; len is the buffer size
+ * with NUL on entry and the text length on return, NRT_RESOURCE when it is too small. The gate is
+ * our choice. Not implemented yet: logs an error and fails; needs nrt_init. Version node
+ * NRT_2.0.0.
  */
 NRT_STATUS nrt_get_attached_efa_bdf(const void *va, char *efa_bdf, size_t *len);
 
@@ -261,14 +262,14 @@ NRT_STATUS nrt_get_instance_info(nrt_instance_info_t *info, size_t instance_info
 NRT_STATUS nrt_get_model_nc_count(const nrt_model_t *model, uint32_t *vnc_count);
 
 /**
- * Deprecated: logical cores a model needs. The gate is our choice. Not implemented yet: logs an
- * error and fails; needs nrt_init. Version node NRT_2.0.0.
+ * Deprecated: logical cores of a model. The gate is our choice. Not implemented yet: logs an error
+ * and fails; needs nrt_init. Version node NRT_2.0.0.
  */
 NRT_STATUS nrt_get_model_vnc_count(const nrt_model_t *model, uint32_t *vnc_count);
 
 /**
- * Looks a tensor up by its name. Works on the fake backend; needs nrt_init. Version node
- * NRT_2.0.0.
+ * Looks a tensor up by its name; NRT_FAILURE when it is not there. Works on the fake backend;
+ * needs nrt_init. Version node NRT_2.0.0.
  */
 NRT_STATUS nrt_get_tensor_from_tensor_set(nrt_tensor_set_t *tensor_set, const char *tensor_name, nrt_tensor_t **tensor);
 
@@ -298,22 +299,22 @@ NRT_STATUS nrt_get_visible_nc_count(uint32_t *nc_count);
 NRT_STATUS nrt_get_visible_vnc_count(uint32_t *nc_count);
 
 /**
- * Bytes used and available on a core; the caller gives its structure size and learns how much was
+ * Bytes used and the limit of a core; the caller gives its structure size and learns how much was
  * written. The gate is our choice. Works on the fake backend; needs nrt_init. Version node
  * NRT_2.0.0.
  */
 NRT_STATUS nrt_get_vnc_memory_stats(uint32_t vnc, nrt_vnc_memory_stats_t *stats, size_t stats_size_in, size_t *stats_size_out);
 
 /**
- * Host-wide id of a device. The gate is our choice. Not implemented yet: logs an error and fails;
- * callable in every state. Version node NRT_2.0.0.
+ * Host-wide id of a device. Sources disagree about the gate; none is our choice. Not implemented
+ * yet: logs an error and fails; callable in every state. Version node NRT_2.0.0.
  */
 NRT_STATUS nrt_host_device_id_get(int neuron_dev, uint32_t *host_device_id);
 
 /**
  * Routing id of every device by host-wide id; count is capacity on entry and entries on return.
- * The gate is our choice. Not implemented yet: logs an error and fails; callable in every state.
- * Version node NRT_2.0.0.
+ * Sources disagree about the gate; none is our choice. Not implemented yet: logs an error and
+ * fails; callable in every state. Version node NRT_2.0.0.
  */
 NRT_STATUS nrt_host_device_id_rid_map_get(uint32_t *count, uint32_t *host_did_to_rid_map);
 
@@ -337,8 +338,8 @@ NRT_STATUS nrt_load(const void *neff_bytes, size_t size, int32_t vnc, int32_t vn
 NRT_STATUS nrt_load_collectives(const void *neff_bytes, size_t size, int32_t vnc, int32_t vnc_count, uint32_t ctx_device_id, uint32_t ctx_device_count, nrt_model_t **model);
 
 /**
- * Makes a tensor with zeroed memory; vnc is -1 for host placement, name may be NULL. Works on the
- * fake backend; needs nrt_init. Version node NRT_2.0.0.
+ * Makes a tensor; vnc is -1 for host placement, name may be NULL. Works on the fake backend; needs
+ * nrt_init. Version node NRT_2.0.0.
  */
 NRT_STATUS nrt_tensor_allocate(nrt_tensor_placement_t tensor_placement, int vnc, size_t size, const char *name, nrt_tensor_t **tensor);
 
@@ -367,7 +368,7 @@ NRT_STATUS nrt_tensor_attach_buffer(nrt_tensor_t *tensor, void *buffer, size_t s
 NRT_STATUS nrt_tensor_check_output_completion(const nrt_tensor_t *output_tensor, int64_t timeout, uint64_t expected_completion_count);
 
 /**
- * Copies between tensors; two device tensors must share a core. Works on the fake backend; needs
+ * Copies between tensors; two device tensors must share an HBM. Works on the fake backend; needs
  * nrt_init. Version node NRT_2.0.0.
  */
 NRT_STATUS nrt_tensor_copy(const nrt_tensor_t *src, size_t src_offset, nrt_tensor_t *dst, size_t dst_offset, size_t size);

@@ -43,7 +43,7 @@ NRT_STATUS nrt_async_sendrecv_close(int lnc);
 NRT_STATUS nrt_async_sendrecv_connect(const char *peer_ip, int peer_lnc, int lnc, nrt_async_sendrecv_comm_t **send_comm);
 
 /**
- * Makes data already received visible to the device. The original checks the state further down;
+ * Flush of one core; no source says what it waits for. The original checks the state further down;
  * the usual gate is our choice. Not implemented yet: logs an error and fails; needs nrt_init.
  * Version node NRT_2.0.0.
  */

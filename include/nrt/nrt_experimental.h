@@ -86,8 +86,9 @@ NRT_STATUS nrt_async_drain_queued_execs(int32_t vnc_idx);
 NRT_STATUS nrt_barrier(int32_t vnc, uint32_t g_device_id, uint32_t g_device_count);
 
 /**
- * Frees what nrt_get_model_tensor_info gave. Not implemented yet: logs an error and fails; needs
- * nrt_init. Version node NRT_2.0.0.
+ * Frees what nrt_get_model_tensor_info gave; NULL is no error. Sources disagree whether the call
+ * is gated or only probes; it probes here. Not implemented yet: logs an error and fails; without
+ * effect unless the runtime is up. Version node NRT_2.0.0.
  */
 NRT_STATUS nrt_free_model_tensor_info(nrt_tensor_info_array_t *tensor_info);
 
@@ -105,8 +106,8 @@ void *nrt_get_libnccl_net(int *err, char *err_msg, size_t err_msg_size);
 NRT_STATUS nrt_get_model_info(const nrt_model_t *model, nrt_model_info_t *info, size_t info_size_in, size_t *info_size_out);
 
 /**
- * Deprecated: number of instances a model wants. The gate is our choice. Not implemented yet: logs
- * an error and fails; needs nrt_init. Version node NRT_2.0.0.
+ * Deprecated: instance count of a model. The gate is our choice. Not implemented yet: logs an
+ * error and fails; needs nrt_init. Version node NRT_2.0.0.
  */
 NRT_STATUS nrt_get_model_instance_count(nrt_model_t *model, uint32_t *instance_count);
 
@@ -117,8 +118,9 @@ NRT_STATUS nrt_get_model_instance_count(nrt_model_t *model, uint32_t *instance_c
 NRT_STATUS nrt_get_model_tensor_info(nrt_model_t *model, nrt_tensor_info_array_t **tensor_info);
 
 /**
- * Copies to a mapped device address and orders the stores. NULL is NRT_INVALID unless size is 0.
- * Works on every backend; callable in every state. Version node NRT_2.0.0.
+ * Copies to a mapped device address and orders the stores. NULL with a size is NRT_INVALID, where
+ * the original checks nothing. Works on every backend; callable in every state. Version node
+ * NRT_2.0.0.
  */
 NRT_STATUS nrt_memcpy_to_device(void *dest, const void *src, size_t size);
 
@@ -136,14 +138,14 @@ NRT_STATUS nrt_register_async_exec_callback(NRT_ASYNC_EXEC_STATUS_CALLBACK callb
 NRT_STATUS nrt_set_pool_eng_ucode(const nrt_ucode_info *ucode_info);
 
 /**
- * Starts the older trace. The gate is our choice. Not implemented yet: logs an error and fails;
- * needs nrt_init. Version node NRT_2.0.0.
+ * Starts the trace that nrt_trace_stop writes. The gate is our choice. Not implemented yet: logs
+ * an error and fails; needs nrt_init. Version node NRT_2.0.0.
  */
 NRT_STATUS nrt_trace_start(bool trace_mem);
 
 /**
- * Ends the older trace and writes it. The gate is our choice. Not implemented yet: logs an error
- * and fails; needs nrt_init. Version node NRT_2.0.0.
+ * Ends the trace and writes it to a file. The gate is our choice. Not implemented yet: logs an
+ * error and fails; needs nrt_init. Version node NRT_2.0.0.
  */
 NRT_STATUS nrt_trace_stop(const char *filename);
 

@@ -219,8 +219,8 @@ NRT_STATUS nrt_profile_session_stop(int32_t vnc, uint64_t *session_id);
 NRT_STATUS nrt_profile_start(nrt_model_t *model, const char *filename);
 
 /**
- * Ends the profile started for a file. The gate is our choice. Not implemented yet: logs an error
- * and fails; needs nrt_init. Version node NRT_2.0.0.
+ * Ends the profile that nrt_profile_start began for a file. The gate is our choice. Not
+ * implemented yet: logs an error and fails; needs nrt_init. Version node NRT_2.0.0.
  */
 NRT_STATUS nrt_profile_stop(const char *filename);
 
