@@ -55,17 +55,6 @@ fn nc_names_are_the_addresses_of_the_vnc_names() {
     }
 }
 
-#[test]
-fn names_that_are_no_aliases_have_their_own_addresses() {
-    let mut seen = BTreeMap::new();
-    for s in symbols().iter().filter(|s| s.alias.is_none()) {
-        let address = library().export(s.name).expect("exported").address;
-        if let Some(other) = seen.insert(address, s.name) {
-            panic!("{} and {other} are one address", s.name);
-        }
-    }
-}
-
 /// A002 B03 B04.
 #[test]
 fn soname_is_the_vendors() {
