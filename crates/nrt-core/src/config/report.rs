@@ -58,6 +58,8 @@ pub struct Row {
     pub reader: Option<&'static str>,
     /// What it does, in one line.
     pub effect: &'static str,
+    /// What a good text looks like.
+    pub form: String,
     /// Switches off a safety check or loads code.
     pub security: bool,
     /// What is wrong with the text; init fails on it unless `tolerated`.
@@ -149,6 +151,7 @@ fn row(knob: &'static Knob, outcome: &Outcome, build: &Build, judged: bool) -> R
         members: members.collect(),
         reader,
         effect: knob.effect,
+        form: knob.rule.form().into_owned(),
         security: knob.mark.has(Mark::SECURITY),
         faults,
         remarks,
