@@ -1,7 +1,7 @@
 //! What one parse of the environment yields, before anything is published.
 
 use super::{
-    grammar::{Fake, LogLevel, LogLocation},
+    choice::{Fake, LogLevel, LogLocation},
     inspect::InspectOptions,
     model::ModelOptions,
     parse::{Ints, Text},

@@ -50,24 +50,22 @@ impl Env for With<'_> {
 }
 
 /// A variable of this project, not of the vendor.
-pub struct Own {
+pub(crate) struct Own {
     /// Name in the environment.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// What holds when it is not set.
-    pub default: &'static str,
+    pub(crate) default: &'static str,
     /// What it does, in one line.
-    pub effect: &'static str,
+    pub(crate) effect: &'static str,
 }
 
+pub(crate) const HBM_MIB: &str = "OPENNRT_HBM_MIB";
+
 /// All variables of our own that belong to the configuration.
-pub const OWN: [Own; 3] = [
+pub(crate) const OWN: [Own; 3] = [
     Own { name: "OPENNRT_DEV_DIR", default: "/dev", effect: "folder of the device files neuron0, neuron1 …" },
     Own { name: "OPENNRT_SYS_DIR", default: "/sys", effect: "root of the sysfs tree that is read" },
-    Own {
-        name: "OPENNRT_HBM_MIB",
-        default: "size of the product",
-        effect: "device memory of one simulated device, in MiB",
-    },
+    Own { name: HBM_MIB, default: "size of the product", effect: "device memory of one simulated device, in MiB" },
 ];
 
 /// Folder of the device files (`OPENNRT_DEV_DIR`, default `/dev`).
@@ -89,13 +87,14 @@ pub fn hbm_mib() -> Result<Option<u32>> {
 }
 
 /// False in a set-uid or set-gid process, where whoever starts it must not steer which files it opens.
-fn trusted() -> bool {
+pub(crate) fn trusted() -> bool {
     // SAFETY: getauxval reads the vector the kernel handed over at exec; it takes no pointer and
     // answers 0 for a type it does not know.
     unsafe { libc::getauxval(libc::AT_SECURE) == 0 }
 }
 
-fn own(env: &dyn Env, trusted: bool, name: &str) -> Option<Vec<u8>> {
+/// The text of a variable of our own; empty means not set.
+pub(crate) fn own(env: &dyn Env, trusted: bool, name: &str) -> Option<Vec<u8>> {
     env.get(name).filter(|text| trusted && !text.is_empty())
 }
 
@@ -105,7 +104,7 @@ fn folder(env: &dyn Env, trusted: bool, own_variable: &Own) -> PathBuf {
 }
 
 pub(crate) fn parse_hbm_mib(env: &dyn Env, trusted: bool) -> std::result::Result<Option<u32>, Fault> {
-    let name = OWN[2].name;
+    let name = HBM_MIB;
     let Some(text) = own(env, trusted, name) else { return Ok(None) };
     let form = "1 to 4294967295 MiB, decimal or 0x hex";
     parse::number(&text, 1, u32::MAX.into())

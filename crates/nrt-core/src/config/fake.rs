@@ -2,8 +2,8 @@
 //! looked up again (`facts/config/rules.md` section 15).
 
 use super::{
+    choice::Fake,
     env::{Env, Process},
-    grammar::Fake,
     parse::{Fault, Value},
     store,
 };

@@ -2,14 +2,14 @@
 
 use super::{
     Shape,
+    choice::DeviceProfile,
     env::{Env, Process},
-    grammar::{CoreFilter, DeviceProfile, EventFilter},
-    parse::{Reason, Text},
+    grammar::set,
+    parse::{Reason, Text, Value, excerpt, show_ints, utf8},
     table::{self, Mark},
 };
-use crate::Result;
 use neuron_abi::{Arch, Family};
-use std::{ffi::OsString, os::unix::ffi::OsStringExt, path::PathBuf};
+use std::{borrow::Cow, ffi::OsString, os::unix::ffi::OsStringExt, path::PathBuf};
 
 /// Where profiles go when no folder is named.
 pub(crate) const OUTPUT_DIR: &std::ffi::CStr = c"./output";
@@ -73,7 +73,7 @@ impl InspectOptions {
 }
 
 /// Folders that would lose or litter the profiles are refused.
-pub(crate) fn output_dir_is_usable(text: &Text) -> std::result::Result<(), Reason> {
+pub(crate) fn output_dir_is_usable(text: &Text) -> Result<(), Reason> {
     match text.as_bytes() {
         b"/dev/null" | b"./tmp" | b"./tmp/" => Err(Reason::rule(
             "is refused: Tmp is not acceptable for output directory name.",
@@ -87,7 +87,7 @@ pub(crate) fn output_dir_is_usable(text: &Text) -> std::result::Result<(), Reaso
 ///
 /// # Errors
 /// `Invalid` when one of the variables has a bad text; every one is logged.
-pub fn inspect_options() -> Result<InspectOptions> {
+pub fn inspect_options() -> crate::Result<InspectOptions> {
     const FUNCTION: &str = "nrt_config_parse_inspect_config";
     let options = table::report_all(FUNCTION, parse_inspect(&Process))?;
     if options.output_dir.as_bytes().is_empty() {
@@ -106,4 +106,121 @@ pub(crate) fn parse_inspect(env: &dyn Env) -> table::Parsed<InspectOptions> {
     let shape = Shape { arch: Arch::Cayman, family: Family::Unknown, cores_per_device: 1 };
     let (draft, faults) = table::apply_marked(Mark::INSPECT, env, &shape);
     (draft.inspect, faults)
+}
+
+/// The cores an inspection traces, by logical core number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CoreFilter(pub [bool; 256]);
+
+impl Value for CoreFilter {
+    fn form() -> Cow<'static, str> {
+        "core numbers from 0 to 255, as in 0,2,4 or 0-3".into()
+    }
+
+    fn parse(text: &[u8]) -> Result<Self, Reason> {
+        let mut cores = [false; 256];
+        for core in set(text, 256, "core")? {
+            cores[core as usize] = true;
+        }
+        Ok(CoreFilter(cores))
+    }
+
+    fn show(&self) -> String {
+        if self.0.iter().all(|on| *on) {
+            return "all".into();
+        }
+        show_ints(&(0..256).filter(|core| self.0[*core as usize]).collect::<Vec<_>>())
+    }
+}
+
+/// The 46 kinds of system trace events in number order (`facts/abi/enums.tsv`).
+pub(crate) const EVENT_TYPES: [&str; 46] = [
+    "generic",
+    "model_load",
+    "post_request",
+    "execute_api",
+    "runtime_execute",
+    "cc_load",
+    "cc_exec_barrier",
+    "device_exec",
+    "cc_exec",
+    "tensor_read",
+    "tensor_write",
+    "tensor_read_batch",
+    "tensor_write_batch",
+    "num_err",
+    "enc_barrier_recv",
+    "enc_barrier_send",
+    "enc_barrier",
+    "exec_pre",
+    "exec_core",
+    "exec_wait",
+    "exec_post",
+    "model_switch",
+    "model_submit",
+    "async_sema_wait",
+    "hw_notify",
+    "timestamp_sync",
+    "nc_model_switch",
+    "tensor_alloc",
+    "tensor_free",
+    "tensor_block_while_exec",
+    "dmem_buf_copyin",
+    "dmem_buf_copyout",
+    "dmem_buf_batch_copyin",
+    "dmem_buf_batch_copyout",
+    "dma_mem_alloc",
+    "dma_mem_dealloc",
+    "consume_tpb_status_notifications",
+    "consume_topsp_cc_notifications",
+    "consume_error_notifications",
+    "consume_pool_stdio",
+    "cc_prepare",
+    "cc_schedule",
+    "hostcc_build_context",
+    "hostcc_load",
+    "hostcc_exec",
+    "hostcc_wait",
+];
+
+/// The event numbers the hardware makes; all others are software events.
+pub(crate) const HARDWARE_EVENTS: [usize; 7] = [6, 7, 8, 13, 24, 25, 26];
+
+/// The kinds of events an inspection keeps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventFilter(pub [bool; 46]);
+
+impl Value for EventFilter {
+    fn form() -> Cow<'static, str> {
+        "event names, hardware or software, split by commas, each after ^ to exclude it".into()
+    }
+
+    fn parse(text: &[u8]) -> Result<Self, Reason> {
+        let text = utf8(text)?;
+        // A list that starts by excluding something excludes it from everything.
+        let mut kept = [text.trim_ascii_start().starts_with('^'); 46];
+        for item in text.split(',').map(str::trim_ascii) {
+            let (keep, name) = item.strip_prefix('^').map_or((true, item), |name| (false, name));
+            let mut found = false;
+            for (number, known) in EVENT_TYPES.iter().enumerate() {
+                let group = if HARDWARE_EVENTS.contains(&number) { "hardware" } else { "software" };
+                if name.eq_ignore_ascii_case(known) || name.eq_ignore_ascii_case(group) {
+                    kept[number] = keep;
+                    found = true;
+                }
+            }
+            if !found {
+                return Err(Reason::new(format!("names \"{}\", which is no event", excerpt(item.as_bytes()))));
+            }
+        }
+        Ok(EventFilter(kept))
+    }
+
+    fn show(&self) -> String {
+        if self.0.iter().all(|on| *on) {
+            return "all".into();
+        }
+        let kept: Vec<&str> = (0..46).filter(|&number| self.0[number]).map(|number| EVENT_TYPES[number]).collect();
+        if kept.is_empty() { "none".into() } else { kept.join(",") }
+    }
 }

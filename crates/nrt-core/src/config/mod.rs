@@ -3,6 +3,7 @@
 //! Every parser is a pure function of an environment lookup; this file binds them to the process.
 //! The environment is read at the first query that needs it and again at each init, never at load.
 
+mod choice;
 mod cxx;
 mod draft;
 mod env;
@@ -21,13 +22,13 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use env::{OWN, Own, dev_dir, hbm_mib, sys_dir};
+pub use choice::DeviceProfile;
+pub use env::{dev_dir, hbm_mib, sys_dir};
 pub use fake::fake_product;
-pub use grammar::{CoreFilter, DeviceProfile, EventFilter};
-pub use inspect::{InspectOptions, inspect_options};
+pub use inspect::{CoreFilter, EventFilter, InspectOptions, inspect_options};
 pub use model::{Fp8Overrides, ModelOptions, model_options};
 pub use parse::Text;
-pub use report::{Member, Report, Row, Stranger, report};
+pub use report::{Member, OwnRow, Report, Row, Stranger, report};
 pub use store::{RawRecords, raw_records};
 
 use crate::Result;

@@ -2,9 +2,9 @@
 
 use super::{
     Shape,
+    choice::LegacyNeff,
     draft::Draft,
     env::{Env, Process},
-    grammar::LegacyNeff,
     table::{self, Mark},
 };
 use crate::Result;

@@ -92,12 +92,15 @@ pub(crate) enum Origin {
     Coupled(&'static str),
 }
 
+/// A rule a parsed value must also fulfil.
+pub(crate) type Check<T> = fn(&T) -> Result<(), Reason>;
+
 /// The path of every knob: look up, else default, parse, store. A bad text keeps the default.
 pub(crate) fn read<T: Value>(
     env: &dyn Env,
     name: &'static str,
     default: T,
-    check: Option<fn(&T) -> Result<(), Reason>>,
+    check: Option<Check<T>>,
     dest: &mut T,
 ) -> Result<bool, Fault> {
     *dest = default;

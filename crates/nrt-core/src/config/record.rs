@@ -4,10 +4,14 @@
 //! Pointers are stored as plain addresses ([`Addr`]): the memory behind them is owned elsewhere in
 //! safe containers, and the records stay copyable data without a byte of undefined padding.
 
-use super::grammar::{AlgMask, CpuSet, FetchBits, IramBlocks, LegacyNeff, UltraserverMode, Verbosity};
+use super::{
+    choice::{LegacyNeff, UltraserverMode, Verbosity},
+    grammar::{AlgMask, CpuSet, FetchBits, IramBlocks},
+};
 use std::mem::{offset_of, size_of};
 
-/// One member of a record.
+/// One member of a record, for the tests that compare it with the facts.
+#[cfg(test)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Field {
     pub(crate) name: &'static str,
@@ -58,7 +62,7 @@ macro_rules! record {
         #[repr(C)]
         $vis struct $name { $(pub(crate) $field: $ty,)+ }
 
-        #[allow(dead_code)] // the small ones are checked by tests only
+        #[cfg(test)]
         impl $name {
             /// Every member in order, padding included.
             pub(crate) const FIELDS: &'static [Field] = &[

@@ -2,13 +2,14 @@
 //! where it came from and where it goes. Pure: nothing is logged, pinned or published.
 
 use super::{
-    Shape,
-    env::{Env, Process},
+    Shape, dev_dir,
+    env::{self, Env, OWN, Process},
     fake,
-    parse::{Origin, UNSET, excerpt},
+    parse::{Origin, excerpt},
     rules::{self, Build, Weight},
     table::{Knob, Mark, Outcome, Place, TABLE},
 };
+use crate::device;
 use neuron_abi::{Arch, Family};
 
 /// Names of other releases and tools that this runtime does not read
@@ -33,8 +34,12 @@ pub(crate) const ELSEWHERE: [&str; 12] = [
 pub struct Report {
     /// The hardware the defaults are for; `None` when there is no device and no simulated one.
     pub shape: Option<Shape>,
+    /// Name of the simulated instance type, if one is asked for.
+    pub simulated: Option<&'static str>,
     /// One row per variable of the vendor library, 147.
     pub rows: Vec<Row>,
+    /// The variables of this project.
+    pub own: Vec<OwnRow>,
     /// Names in the environment that begin with `NEURON_RT_` and that nothing reads.
     pub strangers: Vec<Stranger>,
 }
@@ -46,6 +51,8 @@ pub struct Row {
     pub name: &'static str,
     /// Subject.
     pub group: &'static str,
+    /// The text in the environment, made safe to print.
+    pub text: Option<String>,
     /// The value that holds; `None` when only a device can tell.
     pub value: Option<String>,
     /// `default`, `arch rule`, `environment` or the variable that decided.
@@ -68,6 +75,21 @@ pub struct Row {
     pub remarks: Vec<String>,
     /// The runtime falls back from a bad text and goes on.
     pub tolerated: bool,
+}
+
+/// One variable of this project.
+#[derive(Clone, Debug)]
+pub struct OwnRow {
+    /// Name.
+    pub name: &'static str,
+    /// The value that holds.
+    pub value: String,
+    /// `default` or `environment`.
+    pub origin: &'static str,
+    /// What it does, in one line.
+    pub effect: &'static str,
+    /// What is wrong with the text.
+    pub fault: Option<String>,
 }
 
 /// One member of a record.
@@ -93,32 +115,62 @@ pub struct Stranger {
 impl Report {
     /// Number of bad values.
     pub fn bad(&self) -> usize {
-        self.rows.iter().map(|row| row.faults.len()).sum()
+        let vendor: usize = self.rows.iter().map(|row| row.faults.len()).sum();
+        vendor + self.own.iter().filter(|row| row.fault.is_some()).count()
     }
 }
 
-/// The configuration of this process. `detected` is the real hardware, if there is any; a simulated
-/// instance type in the environment is stronger.
-pub fn report(detected: Option<Shape>) -> Report {
-    make(&Process, detected)
+/// The configuration of this process, for the simulated instance if one is asked for, else for the
+/// hardware of this machine, else for none.
+pub fn report() -> Report {
+    make(&Process, detect, env::trusted())
 }
 
-pub(crate) fn make(env: &dyn Env, detected: Option<Shape>) -> Report {
-    let simulated = fake::parse(env).ok().flatten().map(|product| Shape {
-        arch: product.arch,
-        family: product.family,
-        cores_per_device: product.cores_per_device,
-    });
-    let shape = simulated.or(detected);
+/// The hardware of this machine. Without a device file nobody is asked, so nothing is logged.
+fn detect() -> Option<Shape> {
+    let is_device = |name: &str| name.strip_prefix("neuron").is_some_and(|index| index.parse::<u32>().is_ok());
+    let mut files = std::fs::read_dir(dev_dir()).ok()?.flatten();
+    files.find(|file| file.file_name().to_str().is_some_and(is_device))?;
+    let info = device::dev_info().ok()?;
+    // Defaults tell families apart by the switch alone, and all families of arch 4 have it.
+    let family = if info.arch == Arch::Mariana { Family::Trn3 } else { Family::Unknown };
+    Some(Shape { arch: info.arch, family, cores_per_device: info.cores_per_device })
+}
+
+pub(crate) fn make(env: &dyn Env, detect: impl FnOnce() -> Option<Shape>, trusted: bool) -> Report {
+    let simulated = fake::parse(env);
+    let shape = match simulated {
+        Ok(Some(product)) => {
+            Some(Shape { arch: product.arch, family: product.family, cores_per_device: product.cores_per_device })
+        }
+        Ok(None) => detect(),
+        Err(_) => None,
+    };
     // Without hardware the newest one stands in: it has the fewest rules a value can break.
     let stand_in = Shape { arch: Arch::Mariana, family: Family::Trn3, cores_per_device: 8 };
     let build = rules::build(env, &shape.unwrap_or(stand_in));
-    let rows =
-        TABLE.iter().zip(&build.outcomes).map(|(knob, outcome)| row(knob, outcome, &build, shape.is_some())).collect();
-    Report { shape, rows, strangers: strangers(env) }
+    let rows = TABLE
+        .iter()
+        .zip(&build.outcomes)
+        .map(|(knob, outcome)| row(env, knob, outcome, &build, shape.is_some()))
+        .collect();
+    let simulated = simulated.ok().flatten().map(|product| product.name);
+    let own = OWN.iter().map(|own| own_row(env, trusted, own)).collect();
+    Report { shape, simulated, rows, own, strangers: strangers(env) }
 }
 
-fn row(knob: &'static Knob, outcome: &Outcome, build: &Build, judged: bool) -> Row {
+fn own_row(env: &dyn Env, trusted: bool, own: &env::Own) -> OwnRow {
+    let given = env::own(env, trusted, own.name);
+    let number = own.name == env::HBM_MIB && given.is_some();
+    let fault = if number { env::parse_hbm_mib(env, trusted).err() } else { None };
+    let (value, origin) = match given {
+        Some(text) if fault.is_none() => (excerpt(&text), "environment"),
+        _ => (own.default.into(), "default"),
+    };
+    OwnRow { name: own.name, value, origin, effect: own.effect, fault: fault.map(|fault| fault.to_string()) }
+}
+
+fn row(env: &dyn Env, knob: &'static Knob, outcome: &Outcome, build: &Build, judged: bool) -> Row {
     let arch_rule = knob.rule.arch_rule();
     let open = !judged && arch_rule.is_some() && (outcome.origin == Origin::ArchRule || knob.rule.judged_by_shape());
     let mut faults: Vec<String> = outcome.faults.iter().map(ToString::to_string).collect();
@@ -140,6 +192,7 @@ fn row(knob: &'static Knob, outcome: &Outcome, build: &Build, judged: bool) -> R
     Row {
         name: knob.name,
         group: knob.group,
+        text: env.get(knob.name).map(|text| excerpt(&text)),
         value: (!open).then(|| knob.rule.show(&build.draft)),
         origin: match outcome.origin {
             Origin::Default => "default",
@@ -163,11 +216,6 @@ impl Row {
     /// The value, or what is missing to tell it.
     pub fn value_text(&self) -> &str {
         self.value.as_deref().unwrap_or("needs a device")
-    }
-
-    /// True when the variable has no value at all.
-    pub fn is_unset(&self) -> bool {
-        self.value.as_deref() == Some(UNSET)
     }
 }
 

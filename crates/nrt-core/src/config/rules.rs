@@ -3,9 +3,9 @@
 
 use super::{
     Shape,
+    choice::{UltraserverMode, Verbosity},
     draft::Draft,
     env::Env,
-    grammar::{UltraserverMode, Verbosity},
     parse::Origin,
     record::{Fp8Bundle, Zero},
     table::{Mark, Outcome, TABLE},
@@ -121,7 +121,7 @@ impl Build {
         if !self.given(PAGE) && self.given(OLD_PAGE) {
             self.overrule(PAGE, OLD_PAGE);
         }
-        if mib % 512 != 0 || mib >= 4096 {
+        if !mib.is_multiple_of(512) || mib >= 4096 {
             let name = if self.given(PAGE) { PAGE } else { OLD_PAGE };
             self.find(Weight::Warn, name, format!("is {mib} MiB; pages are multiples of 512 MiB below 4096"));
         }

@@ -142,3 +142,21 @@ pub(super) fn note_fake(product: &Product) {
 pub(super) fn draft() -> Option<Arc<Draft>> {
     STATE.lock().draft.clone()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The state of a child that was forked while another thread held the lock.
+    #[test]
+    fn count_queries_do_not_wait_for_a_lock_that_is_never_released() {
+        let held = STATE.lock();
+        note_lnc(4);
+        note_fake(&crate::device::product::PRODUCTS[0]);
+        let _ = visible_len();
+        assert!(!raw_records().cfg.is_null());
+        drop(held);
+        note_lnc(4);
+        assert_eq!(STATE.lock().record.virtual_core_size, 4);
+    }
+}

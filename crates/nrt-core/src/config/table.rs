@@ -5,19 +5,16 @@
 
 use super::{
     Shape,
+    choice::{DeviceProfile, Fake, LegacyNeff, LogLevel, LogLocation, UltraserverMode, Verbosity},
     draft::Draft,
     env::Env,
-    grammar::{
-        AlgMask, CoreFilter, CpuSet, DeviceProfile, EventFilter, Fake, FetchBits, IramBlocks, LegacyNeff, LogLevel,
-        LogLocation, UltraserverMode, Verbosity,
-    },
-    inspect,
+    grammar::{AlgMask, CpuSet, FetchBits, IramBlocks},
+    inspect::{self, CoreFilter, EventFilter},
     lnc::{self, Rung},
-    parse::{self, Fault, Ints, Origin, Reason, Text, Value},
+    parse::{self, Check, Fault, Ints, Origin, Reason, Text, Value},
     prefix::{MODULE_TAGS, PROFILE_KINDS, Tagged},
     record::{HeapRecord, Histogram, StaticRecord, Zero},
 };
-use crate::Result;
 use neuron_abi::{Arch, Family};
 use std::{borrow::Cow, mem::offset_of};
 
@@ -95,7 +92,7 @@ pub(crate) trait Rule: Sync {
 struct Slot<T: 'static> {
     default: fn(&Shape) -> T,
     arch_rule: Option<&'static str>,
-    check: Option<fn(&T) -> std::result::Result<(), Reason>>,
+    check: Option<Check<T>>,
     only: Option<Arch>,
     put: fn(&mut Draft) -> &mut T,
     get: fn(&Draft) -> &T,
@@ -144,24 +141,24 @@ pub(crate) fn apply_marked(mark: Mark, env: &dyn Env, shape: &Shape) -> Parsed<D
 }
 
 /// Log every fault on behalf of `function`; the worst status wins.
-pub(crate) fn report_all<T>(function: &str, (value, faults): Parsed<T>) -> Result<T> {
+pub(crate) fn report_all<T>(function: &str, (value, faults): Parsed<T>) -> crate::Result<T> {
     let worst = faults.iter().map(|fault| fault.report(function)).max();
     worst.map_or(Ok(value), Err)
 }
 
-fn at_most<const MAX: u32>(value: &u32) -> std::result::Result<(), Reason> {
+fn at_most<const MAX: u32>(value: &u32) -> Result<(), Reason> {
     let give = || format!("a whole number from 0 to {MAX}, decimal or 0x hex");
     if *value <= MAX { Ok(()) } else { Err(Reason::rule("is out of range", give())) }
 }
 
-fn shorter<const MAX: usize>(text: &Text) -> std::result::Result<(), Reason> {
+fn shorter<const MAX: usize>(text: &Text) -> Result<(), Reason> {
     if text.as_bytes().len() <= MAX {
         return Ok(());
     }
     Err(Reason::rule("is too long", format!("at most {MAX} bytes")))
 }
 
-fn power_of_two(value: &u64) -> std::result::Result<(), Reason> {
+fn power_of_two(value: &u64) -> Result<(), Reason> {
     if value.is_power_of_two() {
         return Ok(());
     }
@@ -169,14 +166,14 @@ fn power_of_two(value: &u64) -> std::result::Result<(), Reason> {
 }
 
 /// The number of MiB must be positive and its bytes must fit 64 bits.
-fn mib(value: &u64) -> std::result::Result<(), Reason> {
+fn mib(value: &u64) -> Result<(), Reason> {
     if (1..=u64::MAX >> 20).contains(value) {
         return Ok(());
     }
     Err(Reason::rule("is out of range", "a positive number of MiB, officially a multiple of 512 below 4096"))
 }
 
-fn some_mib(value: &Option<u64>) -> std::result::Result<(), Reason> {
+fn some_mib(value: &Option<u64>) -> Result<(), Reason> {
     value.as_ref().map_or(Ok(()), mib)
 }
 

@@ -14,6 +14,7 @@ use nrt_core::{
 };
 use serde::Serialize;
 
+pub mod config;
 pub mod text;
 
 /// Why there is nothing to show.

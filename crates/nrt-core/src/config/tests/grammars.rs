@@ -229,7 +229,8 @@ fn a_list_has_at_most_65536_numbers() {
 /// A104: the four forms, in any case, and nothing else.
 #[test]
 fn booleans_have_four_forms() {
-    for (text, value) in [("0", false), ("1", true), ("false", false), ("TRUE", true), ("True", true), ("fAlSe", false)] {
+    for (text, value) in [("0", false), ("1", true), ("false", false), ("TRUE", true), ("True", true), ("fAlSe", false)]
+    {
         assert_eq!(bool::parse(text.as_bytes()), Ok(value));
     }
     for text in ["", "2", "01", "yes", "on", " 1", "1 ", "t", "truefalse"] {

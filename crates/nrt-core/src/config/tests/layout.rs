@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::config::{
-    grammar::{EVENT_TYPES, UltraserverMode, Verbosity},
+    choice::{UltraserverMode, Verbosity},
+    inspect::{EVENT_TYPES, HARDWARE_EVENTS},
     prefix::PROFILE_KINDS,
     record::{Field, Fp8Bundle, HeapRecord, Histogram, IntMap, IntVec, MapNode, StaticRecord},
 };
@@ -41,7 +42,9 @@ fn nested_records_have_every_member_of_the_facts_at_its_place() {
     same("std::vector<int>", IntVec::FIELDS, 24);
     same("std::map<notification_type,uint32_t>", IntMap::FIELDS, 48);
     same("map node<notification_type,uint32_t>", MapNode::FIELDS, 40);
-    for (name, fields) in [("enc_proxy_histogram_config_t", Histogram::FIELDS), ("kbin_fp8_conv_cfg_t", Fp8Bundle::FIELDS)] {
+    for (name, fields) in
+        [("enc_proxy_histogram_config_t", Histogram::FIELDS), ("kbin_fp8_conv_cfg_t", Fp8Bundle::FIELDS)]
+    {
         let names: Vec<&str> = rows(SUBSTRUCTS).filter(|row| row[0] == name).map(|row| row[2]).collect();
         assert_eq!(members(fields).iter().map(|field| field.name).collect::<Vec<_>>(), names);
     }
@@ -83,14 +86,30 @@ fn enum_numbers_are_those_of_the_facts() {
     ] {
         assert_eq!(number("neuron_ultraserver_mode", name), value as u32);
     }
-    for (kind, name) in
-        [("EVENT", "EVENT"), ("DMA", "DMA"), ("THROTTLE", "THROTTLE"), ("CC_CORE_INSTRUCTION", "TOPSP_TRACE"), ("CC_CORE_EVENT", "TOPSP_EVENT")]
-    {
+    for (kind, name) in [
+        ("EVENT", "EVENT"),
+        ("DMA", "DMA"),
+        ("THROTTLE", "THROTTLE"),
+        ("CC_CORE_INSTRUCTION", "TOPSP_TRACE"),
+        ("CC_CORE_EVENT", "TOPSP_EVENT"),
+    ] {
         let known = PROFILE_KINDS.iter().find(|(known, _)| *known == kind).unwrap();
         assert_eq!(number("notification_type", name), known.1);
     }
     for (bit, name) in ["SYSTEM_PROFILE", "DEVICE_PROFILE", "HOST_MEMORY", "CPU_UTIL"].into_iter().enumerate() {
         assert_eq!(number("nrt_inspect_activities_t", name), 1 << bit);
     }
-    assert_eq!(EVENT_TYPES.len(), 46);
+}
+
+#[test]
+fn event_names_and_groups_are_those_of_the_facts() {
+    let listed: Vec<(String, usize, bool)> = rows(include_str!("../../../tests/data/sys_trace_events.tsv"))
+        .map(|row| (row[0].to_lowercase(), row[1].parse().unwrap(), row[2] == "hardware category"))
+        .collect();
+    let known: Vec<(String, usize, bool)> = EVENT_TYPES
+        .iter()
+        .enumerate()
+        .map(|(number, name)| ((*name).into(), number, HARDWARE_EVENTS.contains(&number)))
+        .collect();
+    assert_eq!(known, listed);
 }

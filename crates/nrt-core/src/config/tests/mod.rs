@@ -47,6 +47,36 @@ const ENUMS: &str = include_str!("../../../tests/data/enums.tsv");
 const TEXTS: &str = include_str!("../../../tests/data/texts.tsv");
 const OTHERS: &str = include_str!("../../../tests/data/env_documented_elsewhere.tsv");
 
+/// A095, A117: one file reads the configuration environment, and the log its own variables.
+#[test]
+fn the_environment_has_one_funnel() {
+    fn sources(folder: &std::path::Path, found: &mut Vec<std::path::PathBuf>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                sources(&path, found);
+            } else {
+                found.push(path);
+            }
+        }
+    }
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    sources(&root, &mut files);
+    // Put together here so that this file does not find itself.
+    let readers = ["env::", "get"].map(|start| format!("{start}{}", if start == "get" { "env" } else { "var" }));
+    let found: Vec<_> = files
+        .iter()
+        .filter(|file| {
+            let text = std::fs::read_to_string(file).unwrap();
+            readers.iter().any(|reader| text.contains(reader.as_str()))
+        })
+        .map(|file| file.strip_prefix(&root).unwrap())
+        .filter(|file| !file.starts_with("log"))
+        .collect();
+    assert_eq!(found, [std::path::Path::new("config/env.rs")]);
+}
+
 /// The bytes of a record.
 fn bytes<T: super::record::Zero>(record: &T) -> &[u8] {
     // SAFETY: the records have no implicit padding (asserted where they are defined), so every
@@ -66,9 +96,12 @@ fn decode(record: &[u8], offset: usize, c_type: &str) -> String {
         "int64_t" | "time_t" => (word(offset) as i64).to_string(),
         "uint32_t[5]" => join((0..5).map(|i| half(offset + 4 * i).to_string()).collect()),
         "uint64_t[5]" => join((0..5).map(|i| word(offset + 8 * i).to_string()).collect()),
-        "cpu_set_t" => {
-            join((0..1024).filter(|bit| word(offset + bit / 64 * 8) >> (bit % 64) & 1 == 1).map(|bit| bit.to_string()).collect())
-        }
+        "cpu_set_t" => join(
+            (0..1024)
+                .filter(|bit| word(offset + bit / 64 * 8) >> (bit % 64) & 1 == 1)
+                .map(|bit| bit.to_string())
+                .collect(),
+        ),
         "const char *" => match word(offset) {
             0 => "NULL".into(),
             address => {

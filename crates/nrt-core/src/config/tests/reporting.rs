@@ -3,9 +3,13 @@
 use super::*;
 use crate::config::{
     record::{HeapRecord, StaticRecord},
-    report::{ELSEWHERE, Report, distance, make},
+    report::{self, ELSEWHERE, Report, distance},
 };
 use proptest::prelude::*;
+
+fn make(vars: &Vars, detected: Option<Shape>) -> Report {
+    report::make(vars, || detected, true)
+}
 
 fn row<'a>(report: &'a Report, name: &str) -> &'a crate::config::Row {
     report.rows.iter().find(|row| row.name == name).unwrap()
@@ -52,7 +56,11 @@ fn without_a_device_arch_rules_are_open_and_a_simulated_one_closes_them() {
     assert_eq!(row(&bare, "NEURON_RT_DBG_HW_DECODE_TOGGLE").value_text(), "needs a device");
     assert_eq!(row(&bare, lnc::FIRST).value_text(), "needs a device");
     assert_eq!(bare.bad(), 0, "nothing can be judged without a device");
-    let fake = [(lnc::FIRST, "16"), ("NEURON_RT_RANKS_PER_NETWORK_PROXY", "2"), ("NEURON_RT_FAKE_INSTANCE_TYPE", "trn2.48xlarge")];
+    let fake = [
+        (lnc::FIRST, "16"),
+        ("NEURON_RT_RANKS_PER_NETWORK_PROXY", "2"),
+        ("NEURON_RT_FAKE_INSTANCE_TYPE", "trn2.48xlarge"),
+    ];
     let report = make(&Vars::new(&fake), None);
     assert_eq!(row(&report, "NEURON_RT_DBG_HW_DECODE_TOGGLE").value_text(), "3");
     assert_eq!(report.bad(), 2);
@@ -66,6 +74,31 @@ fn bad_values_stand_in_their_row() {
     let bad = row(&report, "NEURON_RT_NUM_CORES");
     assert!(bad.faults[0].contains("\"four\"") && bad.value_text() == "0");
     assert!(row(&report, "NEURON_RT_LOG_LEVEL").tolerated);
+}
+
+#[test]
+fn own_variables_are_listed_with_their_faults() {
+    let report = make(&Vars::new(&[("OPENNRT_HBM_MIB", "lots"), ("OPENNRT_DEV_DIR", "/tmp/dev")]), None);
+    let told: Vec<(&str, &str, &str, bool)> =
+        report.own.iter().map(|row| (row.name, row.value.as_str(), row.origin, row.fault.is_some())).collect();
+    assert_eq!(
+        told,
+        [
+            ("OPENNRT_DEV_DIR", "/tmp/dev", "environment", false),
+            ("OPENNRT_SYS_DIR", "/sys", "default", false),
+            ("OPENNRT_HBM_MIB", "size of the product", "default", true),
+        ]
+    );
+    assert_eq!(report.bad(), 1);
+}
+
+#[test]
+fn a_simulated_instance_is_stronger_than_a_real_one_and_a_bad_name_is_told() {
+    let report = make(&Vars::new(&[("NEURON_RT_FAKE_INSTANCE_TYPE", "trn1.32xlarge")]), Some(TRN3));
+    assert_eq!((report.simulated, report.shape.unwrap().arch), (Some("trn1.32xlarge"), Arch::Sunda));
+    let report = make(&Vars::new(&[("NEURON_RT_FAKE_INSTANCE_TYPE", "trn0")]), Some(TRN3));
+    assert_eq!((report.simulated, report.shape), (None, None));
+    assert!(row(&report, "NEURON_RT_FAKE_INSTANCE_TYPE").faults[0].contains("trn2.48xlarge"));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::config::{
-    grammar::{UltraserverMode, Verbosity},
+    choice::{UltraserverMode, Verbosity},
     parse::Origin,
     rules::{Build, Weight},
     table::TABLE,
@@ -56,7 +56,10 @@ fn more_ranks_per_proxy_need_the_hardware_barrier() {
     ] {
         let build = parse(&shape, set);
         assert_eq!(build.worst(), status, "{set:?}");
-        assert_eq!(build.findings.iter().any(|finding| finding.to_string().contains(BARRIER)), status != Status::Success);
+        assert_eq!(
+            build.findings.iter().any(|finding| finding.to_string().contains(BARRIER)),
+            status != Status::Success
+        );
     }
 }
 
@@ -257,7 +260,10 @@ fn a_size_is_a_power_of_two_that_divides_the_cores() {
                     Ok(got) => assert!(power && divides && got == size, "{size} of {per_device}"),
                     Err(line) => {
                         assert!(!(power && divides), "{size} of {per_device}: {line}");
-                        assert!(line.contains("must be a power of two") && line.contains(&format!("the {per_device} cores")));
+                        assert!(
+                            line.contains("must be a power of two")
+                                && line.contains(&format!("the {per_device} cores"))
+                        );
                     }
                 }
             }

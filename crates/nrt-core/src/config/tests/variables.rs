@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::config::{
-    grammar::{CpuSet, DeviceProfile, EventFilter, Fake},
+    choice::{DeviceProfile, Fake},
+    grammar::CpuSet,
+    inspect::EventFilter,
     parse::Origin,
     rules::{Build, Weight},
     table::{Mark, Place, TABLE},
@@ -66,7 +68,9 @@ fn forms_follow_the_types_of_the_facts() {
         let form = knob.rule.form();
         let want = match row[2] {
             "bool" | "bool (alias)" => "0, 1, true or false",
-            "uint" | "uint seconds" | "uint mask" | "uint MiB (prefix)" if knob.name != "NEURON_RT_ALLOW_LEGACY_NEFF" => {
+            "uint" | "uint seconds" | "uint mask" | "uint MiB (prefix)"
+                if knob.name != "NEURON_RT_ALLOW_LEGACY_NEFF" =>
+            {
                 "a whole number from 0 to 4294967295"
             }
             "ulong" | "ulong MiB" => "a whole number from 0 to 18446744073709551615",
@@ -100,7 +104,14 @@ fn absent_variables_leave_the_defaults_of_the_facts() {
         for (record, row) in rows(CFG).map(|row| ("cfg", row)).chain(rows(GCFG).map(|row| ("gcfg", row))) {
             let (name, default) = (row[0], row[5]);
             let by_arch = |two: &str, three: &str, four: &str| {
-                Some(match arch { "2" => two, "3" => three, _ => four }.to_owned())
+                Some(
+                    match arch {
+                        "2" => two,
+                        "3" => three,
+                        _ => four,
+                    }
+                    .to_owned(),
+                )
             };
             let want = match name {
                 "virtual_core_size" => by_arch("1", "2", "2"),
@@ -217,7 +228,10 @@ fn an_illegal_text_is_one_fault_and_keeps_the_default() {
     assert!(texts > 600, "{texts}");
     // Only plain texts have no illegal form.
     let open: Vec<&str> = rows(TEXTS).filter(|row| row[3] == "-").map(|row| row[0]).collect();
-    assert!(open.iter().all(|name| rows(ENV).any(|row| row[0] == *name && matches!(row[2], "string" | "path" | "path template" | "string template"))));
+    assert!(open.iter().all(|name| {
+        rows(ENV)
+            .any(|row| row[0] == *name && matches!(row[2], "string" | "path" | "path template" | "string template"))
+    }));
 }
 
 /// A099: one bad of many fails the parse, and the good ones still arrive.
