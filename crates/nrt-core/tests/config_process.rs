@@ -233,7 +233,7 @@ fn vector_and_map_can_be_walked_by_their_pointers() {
     });
 }
 
-/// A116: texts are pointers to private copies, in the record that the facts name.
+/// A104, A110: texts are pointers to private copies, in the record that the facts name.
 #[test]
 fn text_members_point_to_private_copies() {
     let vars = [("NEURON_RT_ROOT_COMM_ID", "10.0.0.1:4000"), ("NEURON_RT_S3_CORE_DUMP_PREFIX", "s3://b/%i")];

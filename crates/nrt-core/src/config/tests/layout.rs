@@ -18,7 +18,7 @@ fn listed(rows: impl Iterator<Item = Vec<&'static str>>, name: usize, offset: us
         .collect()
 }
 
-/// A015, A021, A097, A113, A116, A133: names, offsets and sizes of both records.
+/// A015, A021, A097, A113, A116, A132: names, offsets and sizes of both records.
 #[test]
 fn records_have_every_member_of_the_facts_at_its_place() {
     assert_eq!(members(StaticRecord::FIELDS), listed(rows(CFG), 0, 1, 3));
@@ -27,7 +27,7 @@ fn records_have_every_member_of_the_facts_at_its_place() {
     assert_eq!((size_of::<StaticRecord>(), size_of::<HeapRecord>()), (656, 296));
 }
 
-/// A130, A133: the records inside the records.
+/// A130, A132: the records inside the records.
 #[test]
 fn nested_records_have_every_member_of_the_facts_at_its_place() {
     let same = |name: &str, fields: &[Field], size: usize| {
