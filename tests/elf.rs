@@ -89,8 +89,3 @@ fn is_hardened_and_stays_mapped() {
     assert!(lib.relro && lib.now, "full RELRO");
     assert!(lib.nodelete, "fork handlers and thread locals must survive a dlclose");
 }
-
-#[test]
-fn stripped_size_is_at_most_two_mebibytes() {
-    assert!(library().loaded_size <= 2 << 20, "{} bytes are loaded", library().loaded_size);
-}

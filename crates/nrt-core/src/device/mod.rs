@@ -51,9 +51,12 @@ impl DevInfo {
         self.devices.len() as u32 * self.cores_per_device
     }
 
-    /// Nominal device memory of one device, in MiB.
-    pub fn hbm_mib(&self) -> u32 {
-        product::hbm_mib(self.arch)
+    /// Device memory of one device, in MiB: nominal, or `OPENNRT_HBM_MIB` in simulation.
+    ///
+    /// Errors: `NRT_INVALID` for a bad text in that variable, after an ERROR line.
+    pub fn hbm_mib(&self) -> Result<u32> {
+        let given = if self.backend == Backend::Fake { config::hbm_mib()? } else { None };
+        Ok(given.unwrap_or_else(|| product::hbm_mib(self.arch)))
     }
 }
 

@@ -204,14 +204,13 @@ fn bring_up(framework: u32, fw_version: &str, fal_version: &str) -> Result<Arc<R
             usage::MAX_CORES
         )
     })?;
-    let hbm_mib = config::hbm_mib()?.unwrap_or_else(|| info.hbm_mib());
     let tensors = TensorStore::fake(memory::Spec {
         arch: info.arch,
         devices: info.devices.clone(),
         cores_per_device: info.cores_per_device,
         lnc: size,
         visible: grant.logical().collect(),
-        hbm_bytes_per_device: u64::from(hbm_mib) << 20,
+        hbm_bytes_per_device: u64::from(info.hbm_mib()?) << 20,
         p2p: config::p2p_enabled(),
         funtime: info.backend == Backend::Fake,
     })?;

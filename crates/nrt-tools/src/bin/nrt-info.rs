@@ -21,7 +21,8 @@ use std::{
     NEURON_RT_VISIBLE_CORES        logical cores to use, for example 0-3,8\n  \
     NEURON_RT_NUM_CORES            number of logical cores to use\n  \
     OPENNRT_DEV_DIR                where the device files are (default /dev)\n  \
-    OPENNRT_SYS_DIR                where sysfs is (default /sys)\n\n\
+    OPENNRT_SYS_DIR                where sysfs is (default /sys)\n  \
+    OPENNRT_HBM_MIB                memory of a simulated device in MiB\n\n\
     Exit status: 0 when there is something to show, 1 when there is no device or a variable\n\
     has a value that cannot be used, 2 for wrong arguments."
 )]
@@ -51,8 +52,7 @@ fn fail(sentence: &str) -> ExitCode {
 fn main() -> ExitCode {
     let args = Args::parse();
     if args.config {
-        // The listing belongs to the configuration table; this is where it is called.
-        return fail("this build has no configuration listing; run without --config");
+        return info::config::run(args.json);
     }
     match info::gather() {
         Ok(report) if args.json => match serde_json::to_string_pretty(&report) {

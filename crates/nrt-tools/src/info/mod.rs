@@ -2,7 +2,7 @@
 
 use neuron_abi::{Family, Size};
 use nrt_core::{
-    Status, config,
+    Status, config as settings,
     device::{
         self, Absent, Backend, DevInfo,
         claim::{Simulated, resolve_request},
@@ -184,7 +184,7 @@ fn init_report(dev: &DevInfo, size: u32, wanted: &Wanted) -> InitReport {
 /// Look at the machine.
 pub fn gather() -> Result<Report, Failure> {
     let dev = device::look()?;
-    let size = config::lnc_size(&device::shape(&dev))?;
+    let size = settings::lnc_size(&device::shape(&dev))?;
     let wanted = Wanted::from_config()?;
     let sentence = |refusal: Refusal| {
         let variable = if matches!(wanted, Wanted::List(_)) { "NEURON_RT_VISIBLE_CORES: " } else { "" };
@@ -223,8 +223,8 @@ pub fn gather() -> Result<Report, Failure> {
             },
         },
         init: init_report(&dev, size, &wanted),
-        memory_mib_per_device: dev.hbm_mib(),
-        memory_mib_total: u64::from(dev.hbm_mib()) * dev.devices.len() as u64,
+        memory_mib_per_device: dev.hbm_mib()?,
+        memory_mib_total: u64::from(dev.hbm_mib()?) * dev.devices.len() as u64,
         devices: dev
             .devices
             .iter()
