@@ -3,23 +3,14 @@
 
 mod common;
 
-use common::{install, must_succeed, program};
-use std::process::Command;
+use common::{command, install, linked, lists, must_succeed};
+use nrt_tools::abi::table::Gate;
 
 fn run(name: &str) {
     let tree = install();
-    let lib = tree.path().join("lib");
-    let search = format!("-L{}", lib.display());
-    let exe = program(name, tree.path(), &[&search, "-lnrt", "-pthread"]);
-    let mut command = Command::new(exe);
-    command.env("LD_LIBRARY_PATH", lib);
-    for (variable, _) in std::env::vars_os() {
-        let text = variable.to_string_lossy();
-        if text.starts_with("NEURON_") || text.starts_with("OPENNRT_") {
-            command.env_remove(variable);
-        }
-    }
-    must_succeed(&mut command);
+    let tree = tree.path();
+    lists(tree, |s| s.gate == Gate::Init);
+    must_succeed(&mut command(&linked(name, tree, &["-Wno-cast-function-type"]), tree));
 }
 
 #[test]
@@ -40,4 +31,16 @@ fn calls_from_many_threads() {
 #[test]
 fn reports_of_users() {
     run("reports");
+}
+
+/// A001, and what the calls that need no device answer.
+#[test]
+fn builders_version_and_names_answer_a_c_program() {
+    run("builders");
+}
+
+/// A058, A112, B11: any order of init, close, fork and threads.
+#[test]
+fn random_orders_of_init_close_and_fork() {
+    run("walk");
 }

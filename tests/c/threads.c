@@ -1,8 +1,10 @@
 /* Any call from any thread at any time. */
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "check.h"
-#include "nrt/nrt.h"
+
+#include "all_headers.inc"
 
 enum { THREADS = 8, ROUNDS = 300 };
 
@@ -75,9 +77,65 @@ static void init_close_and_use_race(void)
     in_threads(everything);
 }
 
+/* Every gated call while another thread closes and starts over: a call sees the runtime up, and
+ * answers as it did when nobody raced, or it sees 13 or 14. */
+typedef unsigned long (*any_function)(long, long, long, long, long, long, long, long, long);
+
+static void (*const gated[])(void) = {
+#define SYMBOL(name, node) (void (*)(void))name,
+#include "symbols.inc"
+#undef SYMBOL
+};
+enum { GATED = sizeof gated / sizeof gated[0] };
+
+static uint32_t when_up[GATED];
+static atomic_int closing;
+
+static uint32_t call_with_zeros(size_t i) { return (uint32_t)((any_function)gated[i])(0, 0, 0, 0, 0, 0, 0, 0, 0); }
+
+static void *close_and_start_over(void)
+{
+    for (int i = 0; i < ROUNDS; i++) {
+        nrt_close();
+        EXPECT_EQ(nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", ""), NRT_SUCCESS);
+    }
+    atomic_store(&closing, 0);
+    return NULL;
+}
+
+static void *call_everything(void *slot)
+{
+    pthread_barrier_wait(&start);
+    if (slot == &answers[0])
+        return close_and_start_over();
+    do {
+        for (size_t i = 0; i < GATED; i++) {
+            uint32_t status = call_with_zeros(i);
+            EXPECT(status == when_up[i] || status == NRT_UNINITIALIZED || status == NRT_CLOSED);
+        }
+    } while (atomic_load(&closing));
+    return NULL;
+}
+
+static void gated_calls_race_with_close(void)
+{
+    fake("trn1.2xlarge");
+    setenv("NEURON_RT_LOG_LEVEL", "QUIET", 1);
+    EXPECT(GATED > 60);
+    EXPECT_EQ(nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", ""), NRT_SUCCESS);
+    for (size_t i = 0; i < GATED; i++) {
+        when_up[i] = call_with_zeros(i);
+        EXPECT(when_up[i] != NRT_UNINITIALIZED && when_up[i] != NRT_CLOSED);
+    }
+    atomic_store(&closing, 1);
+    in_threads(call_everything);
+    nrt_close();
+}
+
 int main(void)
 {
     RUN(identity_race_has_one_answer, QUIET);
     RUN(init_close_and_use_race, QUIET);
+    RUN(gated_calls_race_with_close, QUIET);
     return check_done();
 }

@@ -71,17 +71,42 @@ pub fn lists(dir: &Path, keep: impl Fn(&table::Symbol<'_>) -> bool) -> usize {
     kept.len()
 }
 
-/// Compile `tests/c/NAME.c` against the headers into `tree`; extra arguments come last.
+/// Compile `tests/c/NAME.c`, or `NAME.cpp`, against the headers into `tree`; extra arguments come last.
 pub fn program(name: &str, tree: &Path, extra: &[&str]) -> PathBuf {
     let exe = tree.join(name);
-    let mut gcc = Command::new("gcc");
-    gcc.args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-pedantic", "-Werror", "-D_GNU_SOURCE"])
+    let source = |end: &str| root().join(format!("tests/c/{name}.{end}"));
+    let (compiler, standard, source) = match source("c") {
+        c if c.is_file() => ("gcc", "-std=gnu11", c),
+        _ => ("g++", "-std=gnu++17", source("cpp")),
+    };
+    let mut command = Command::new(compiler);
+    command
+        .args([standard, "-O1", "-Wall", "-Wextra", "-pedantic", "-Werror", "-D_GNU_SOURCE"])
         .arg(format!("-I{}", root().join("include").display()))
         .arg(format!("-I{}", tree.display()))
-        .arg(root().join(format!("tests/c/{name}.c")))
+        .arg(source)
         .arg("-o")
         .arg(&exe)
         .args(extra);
-    must_succeed(&mut gcc);
+    must_succeed(&mut command);
     exe
+}
+
+/// [`program`], linked with the library of `tree`.
+pub fn linked(name: &str, tree: &Path, extra: &[&str]) -> PathBuf {
+    let search = format!("-L{}", tree.join("lib").display());
+    program(name, tree, &[&[&search, "-lnrt", "-pthread"], extra].concat())
+}
+
+/// A command that finds the library of `tree` and none of the variables the library reads.
+pub fn command(exe: &Path, tree: &Path) -> Command {
+    let mut command = Command::new(exe);
+    command.env("LD_LIBRARY_PATH", tree.join("lib"));
+    for (variable, _) in std::env::vars_os() {
+        let text = variable.to_string_lossy();
+        if text.starts_with("NEURON_") || text.starts_with("OPENNRT_") {
+            command.env_remove(variable);
+        }
+    }
+    command
 }
