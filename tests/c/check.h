@@ -32,7 +32,8 @@ static int check_failures;
 static int check_scenarios;
 
 /* Run `scenario` in a child. Everything the child prints on stdout and stderr must hold each of
- * the needles (a NULL-terminated list), and nothing at all when the list is empty. */
+ * the needles (a NULL-terminated list), and nothing at all when the list is empty; and it must fit
+ * on a screen. */
 static inline void check_run(const char *name, void (*scenario)(void), const char *const *needles)
 {
     static char text[1 << 20];
@@ -64,6 +65,13 @@ static inline void check_run(const char *name, void (*scenario)(void), const cha
     int bad = !WIFEXITED(status) || WEXITSTATUS(status) != 0;
     if (needles[0] == NULL && length != 0) {
         fprintf(stderr, "%s: expected no output\n", name);
+        bad = 1;
+    }
+    size_t lines = 0;
+    for (size_t i = 0; i < length; i++)
+        lines += text[i] == '\n';
+    if (lines > 50) {
+        fprintf(stderr, "%s: %zu lines of output are more than a screen\n", name, lines);
         bad = 1;
     }
     for (; *needles != NULL; needles++) {

@@ -69,6 +69,8 @@ fn the_environment_has_one_funnel() {
         .iter()
         .filter(|file| {
             let text = std::fs::read_to_string(file).unwrap();
+            // Unit tests tell their children apart by a variable of their own.
+            let text = text.split("#[cfg(test)]\nmod ").next().unwrap();
             readers.iter().any(|reader| text.contains(reader.as_str()))
         })
         .map(|file| file.strip_prefix(&root).unwrap())
