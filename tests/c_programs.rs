@@ -3,8 +3,9 @@
 
 mod common;
 
-use common::{command, install, linked, lists, must_succeed};
-use nrt_tools::abi::table::Gate;
+use common::{command, install, linked, lists, must_succeed, root};
+use nrt_tools::abi::table::{self, Gate, State};
+use nrt_tools::abi::{self};
 
 fn run(name: &str) {
     let tree = install();
@@ -33,6 +34,11 @@ fn reports_of_users() {
     run("reports");
 }
 
+#[test]
+fn tensors_of_every_kind() {
+    run("tensors");
+}
+
 /// A001, and what the calls that need no device answer.
 #[test]
 fn builders_version_and_names_answer_a_c_program() {
@@ -43,4 +49,20 @@ fn builders_version_and_names_answer_a_c_program() {
 #[test]
 fn random_orders_of_init_close_and_fork() {
     run("walk");
+}
+
+/// A call that is said to work has a program that uses it.
+#[test]
+fn every_call_that_works_is_called() {
+    let sources: String = std::fs::read_dir(root().join("tests/c"))
+        .expect("the folder is in the repository")
+        .map(|entry| std::fs::read_to_string(entry.expect("readable").path()).expect("C sources are text"))
+        .collect();
+    let symbols = table::symbols(abi::SYMBOLS).expect("the table in the repository parses");
+    let idle: Vec<&str> = symbols
+        .iter()
+        .filter(|s| s.status != State::Stub && !sources.contains(&format!("{}(", s.name)))
+        .map(|s| s.name)
+        .collect();
+    assert!(idle.is_empty(), "no program in tests/c calls {idle:?}");
 }

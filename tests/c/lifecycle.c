@@ -7,17 +7,22 @@
 
 static NRT_STATUS init(void) { return nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", ""); }
 
+/* A013, A014: both spellings of a count always agree. */
 static uint32_t total(void)
 {
-    uint32_t n = 0;
+    uint32_t n = 0, old = 0;
     EXPECT_EQ(nrt_get_total_vnc_count(&n), NRT_SUCCESS);
+    EXPECT_EQ(nrt_get_total_nc_count(&old), NRT_SUCCESS);
+    EXPECT_EQ(old, n);
     return n;
 }
 
 static uint32_t visible(void)
 {
-    uint32_t n = 0;
+    uint32_t n = 0, old = 0;
     EXPECT_EQ(nrt_get_visible_vnc_count(&n), NRT_SUCCESS);
+    EXPECT_EQ(nrt_get_visible_nc_count(&old), NRT_SUCCESS);
+    EXPECT_EQ(old, n);
     return n;
 }
 
