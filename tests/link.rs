@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{install, lists, must_succeed, program};
+use common::{command, install, linked, lists, must_succeed, nrt_abi, program, root};
 use nrt_tools::abi::{self, elf, table};
 use std::process::Command;
 
@@ -13,8 +13,7 @@ fn a_program_that_uses_every_name_starts_with_all_of_them_bound() {
     let count = lists(tree.path(), |s| s.node != "OPENNRT_1.0");
     assert_eq!(count, 145);
     let lib = tree.path().join("lib");
-    let search = format!("-L{}", lib.display());
-    let exe = program("link", tree.path(), &[&search, "-lnrt"]);
+    let exe = linked("link", tree.path(), &[]);
 
     let output = must_succeed(Command::new(&exe).env("LD_BIND_NOW", "1").env("LD_LIBRARY_PATH", &lib));
     assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{count}\n"));
@@ -34,8 +33,7 @@ fn a_program_finds_the_library_through_the_library_path_or_its_runpath() {
     let tree = install();
     lists(tree.path(), |s| s.node == "NRT_2.0.0");
     let lib = tree.path().join("lib");
-    let search = format!("-L{}", lib.display());
-    let exe = program("link", tree.path(), &[&search, "-lnrt"]);
+    let exe = linked("link", tree.path(), &[]);
 
     let lost = Command::new(&exe).env_remove("LD_LIBRARY_PATH").output().expect("the loader starts");
     assert!(!lost.status.success());
@@ -44,7 +42,7 @@ fn a_program_finds_the_library_through_the_library_path_or_its_runpath() {
 
     must_succeed(Command::new(&exe).env("LD_LIBRARY_PATH", &lib));
     let runpath = format!("-Wl,-rpath,{}", lib.display());
-    let exe = program("link", tree.path(), &[&search, &runpath, "-lnrt"]);
+    let exe = linked("link", tree.path(), &[&runpath]);
     must_succeed(Command::new(&exe).env_remove("LD_LIBRARY_PATH"));
 }
 
@@ -69,4 +67,51 @@ fn a_program_that_loads_the_library_twice_gets_one_and_every_name_has_its_node()
     let full = tree.path().join("lib/libnrt.so.1");
     let output = must_succeed(Command::new(&exe).arg(&full).env_remove("LD_LIBRARY_PATH"));
     assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{count}\n"));
+}
+
+/// B02: an older runtime library shadows the one a client was built with. The loader stops at the
+/// first name; `nrt-abi missing` says beforehand which ones there are.
+#[test]
+fn an_older_library_lacks_what_nrt_abi_names() {
+    const NEW: &[&str] = &["nrt_cc_create_stream", "nrt_tensor_copy", "nrta_tensor_copy"];
+    let tree = install();
+    let tree = tree.path();
+    lists(tree, |s| s.node != "OPENNRT_1.0");
+    let client = linked("link", tree, &[]);
+
+    let symbols = table::symbols(abi::SYMBOLS).expect("parses");
+    let old = symbols.iter().filter(|s| s.node != "OPENNRT_1.0" && !NEW.contains(&s.name));
+    let code: String = old.map(|s| format!("void {}(void) {{}}\n", s.name)).collect();
+    let (folder, source) = (tree.join("older"), tree.join("older.c"));
+    std::fs::create_dir(&folder).expect("the folder is ours");
+    std::fs::write(&source, code).expect("the folder is ours");
+    let older = folder.join("libnrt.so.1");
+    must_succeed(
+        Command::new("gcc")
+            .args(["-shared", "-fPIC", "-Wl,-soname,libnrt.so.1"])
+            .arg(format!("-Wl,--version-script={}", root().join("symbols.map").display()))
+            .arg(source)
+            .arg("-o")
+            .arg(&older),
+    );
+
+    let mut shadowed = command(&client, tree);
+    let stopped = shadowed.env("LD_LIBRARY_PATH", &folder).env("LD_BIND_NOW", "1").output().expect("the loader starts");
+    let text = String::from_utf8_lossy(&stopped.stderr);
+    assert!(!stopped.status.success() && NEW.iter().any(|name| text.contains(name)), "{text}");
+
+    let missing = |lib: &std::path::Path| {
+        let output = Command::new(nrt_abi()).arg("missing").args([lib, &client]).output().expect("just built");
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let (code, text) = missing(&older);
+    let named: Vec<&str> = text.lines().skip(1).collect();
+    let wanted = [
+        "  nrt_cc_create_stream: wanted NRT_2.0.0, found nothing",
+        "  nrt_tensor_copy: wanted NRT_2.0.0, found nothing",
+        "  nrta_tensor_copy: wanted NRT_3.0.0, found nothing",
+    ];
+    assert_eq!((code, named), (Some(1), wanted.to_vec()));
+    let (code, text) = missing(&tree.join("lib/libnrt.so.1"));
+    assert!(code == Some(0) && text.contains("no difference"), "{text}");
 }

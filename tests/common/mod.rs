@@ -13,25 +13,32 @@ pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Build the library, in the profile of this test, and say where it is. `cargo test` does not
-/// build it: a cdylib is nothing a test can link.
+/// Build `what`, in the profile of this test, and say where `file` is.
+fn build(what: &[&str], file: &str) -> PathBuf {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.current_dir(root()).args(["build", "--quiet"]).args(what);
+    // This test runs from target/PROFILE/deps or target/TRIPLE/PROFILE/deps.
+    let exe = std::env::current_exe().expect("a test knows its own path");
+    let profile = exe.ancestors().nth(2).expect("a test binary is two folders below its profile's");
+    cargo.arg("--target-dir").arg(profile.parent().expect("a profile's folder is in the target folder"));
+    if profile.ends_with("release") {
+        cargo.arg("--release");
+    }
+    must_succeed(&mut cargo);
+    let built = profile.join(file);
+    assert!(built.is_file(), "{} was not built", built.display());
+    built
+}
+
+/// The library. `cargo test` does not build it: a cdylib is nothing a test can link.
 pub fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
-    LIBRARY.get_or_init(|| {
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.current_dir(root()).args(["build", "--quiet", "--package", "nrt", "--lib"]);
-        // This test runs from target/PROFILE/deps or target/TRIPLE/PROFILE/deps.
-        let exe = std::env::current_exe().expect("a test knows its own path");
-        let profile = exe.ancestors().nth(2).expect("a test binary is two folders below its profile's");
-        cargo.arg("--target-dir").arg(profile.parent().expect("a profile's folder is in the target folder"));
-        if profile.ends_with("release") {
-            cargo.arg("--release");
-        }
-        must_succeed(&mut cargo);
-        let built = profile.join("libnrt.so");
-        assert!(built.is_file(), "{} was not built", built.display());
-        built
-    })
+    LIBRARY.get_or_init(|| build(&["--package", "nrt", "--lib"], "libnrt.so"))
+}
+
+/// The program `nrt-abi`, which `cargo test` of this package does not build either.
+pub fn nrt_abi() -> PathBuf {
+    build(&["--package", "nrt-tools", "--bin", "nrt-abi"], "nrt-abi")
 }
 
 /// A fresh install tree `lib/libnrt.so → libnrt.so.1 → libnrt.so.2.31.24.0` and `include/nrt`.
