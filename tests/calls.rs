@@ -16,7 +16,9 @@ fn symbols() -> Vec<Symbol<'static>> {
 fn refusal(gate: Gate, state: State) -> Option<(u32, String)> {
     let line = |text: &str| text.to_string();
     match (gate, state) {
-        (Gate::Any | Gate::Body, _) | (Gate::Init | Gate::Probe, State::Init) | (Gate::BeforeInit, State::Start) => None,
+        (Gate::Any | Gate::Body, _) | (Gate::Init | Gate::Probe, State::Init) | (Gate::BeforeInit, State::Start) => {
+            None
+        }
         (Gate::BeforeInit, State::Init) => Some((2, line("must be called before nrt_init"))),
         (Gate::Probe, State::Start) => Some((13, line("Unexpected runtime state: NRT_STATE_START"))),
         (Gate::Probe, State::Closed) => Some((14, line("Unexpected runtime state: NRT_STATE_CLOSED"))),
@@ -117,7 +119,9 @@ fn every_export_obeys_its_gate_in_every_state_and_survives_zeros() {
         if s.name == "nrt_init" {
             // The only call that answers for its state without a gate of the table.
             match state {
-                State::Child => assert!(rax as u32 == 1 && said("Incompatible runtime state: NRT_STATE_CHILD"), "{what}"),
+                State::Child => {
+                    assert!(rax as u32 == 1 && said("Incompatible runtime state: NRT_STATE_CHILD"), "{what}")
+                }
                 _ => assert!(rax as u32 == 0 && lines.is_empty(), "{what}"),
             }
             continue;

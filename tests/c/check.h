@@ -32,8 +32,8 @@ static int check_failures;
 static int check_scenarios;
 
 /* Run `scenario` in a child. Everything the child prints on stdout and stderr must hold each of
- * the needles (a NULL-terminated list), and nothing at all when the list is empty; and it must fit
- * on a screen. */
+ * the needles (a NULL-terminated list), none of those that start with '!', and nothing at all when
+ * the list is empty; and it must fit on a screen. */
 static inline void check_run(const char *name, void (*scenario)(void), const char *const *needles)
 {
     static char text[1 << 20];
@@ -75,8 +75,9 @@ static inline void check_run(const char *name, void (*scenario)(void), const cha
         bad = 1;
     }
     for (; *needles != NULL; needles++) {
-        if (strstr(text, *needles) == NULL) {
-            fprintf(stderr, "%s: output lacks \"%s\"\n", name, *needles);
+        int unwanted = **needles == '!';
+        if ((strstr(text, *needles + unwanted) == NULL) != unwanted) {
+            fprintf(stderr, "%s: output %s \"%s\"\n", name, unwanted ? "holds" : "lacks", *needles + unwanted);
             bad = 1;
         }
     }

@@ -28,7 +28,6 @@ static void in_child(void (*body)(void))
 
 static nrt_tensor_t *parents;
 
-/* A057, B07 */
 static void child_of_a_running_parent(void)
 {
     nrt_tensor_t *t = NULL;
@@ -43,6 +42,7 @@ static void child_of_a_running_parent(void)
     EXPECT_EQ(visible(), 4);
 }
 
+/* A020, A057, B07: the child keeps the count and nothing else; the parent loses nothing. */
 static void fork_while_running(void)
 {
     char back[6];

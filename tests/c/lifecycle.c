@@ -7,7 +7,7 @@
 
 static NRT_STATUS init(void) { return nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", ""); }
 
-/* A013, A014: both spellings of a count always agree. */
+/* Both spellings of a count always agree. */
 static uint32_t total(void)
 {
     uint32_t n = 0, old = 0;
@@ -57,7 +57,7 @@ static void late_environment(void)
     EXPECT_EQ(visible(), 128);
 }
 
-/* A046, A056: from init on the cached answer stands; A058: after close the environment again. */
+/* A020, A046, A056: from init on the cached answer stands; A058: after close the environment again. */
 static void cached_after_init(void)
 {
     fake("trn2.48xlarge");
@@ -120,7 +120,7 @@ static void bad_setting_fails_init_and_leaves_start(void)
     EXPECT(gcfg == NULL);
 }
 
-/* Settings are read again at each init; identity and a fake type once seen are pinned (A092). */
+/* A062, A092: settings are read again at each init; identity and a fake type once seen are pinned. */
 static void reinit_reads_settings_again(void)
 {
     nrt_instance_info_t before, after;
@@ -142,7 +142,7 @@ static void reinit_reads_settings_again(void)
     nrt_close();
 }
 
-/* A026, A047, A094: any first call finds the fake type. */
+/* A026, A047, A075, A094: any first call finds the fake type. */
 static void identity_as_first_call(void)
 {
     nrt_instance_info_t info;
@@ -165,6 +165,102 @@ static void identity_of_other_lengths(void)
         for (size_t i = length < 32 ? length : 32; i < sizeof buffer; i++)
             EXPECT_EQ(buffer[i], 0xee);
     }
+}
+
+/* A074: the length is looked at before the cache. */
+static void a_cached_identity_is_warned_about_too(void)
+{
+    nrt_instance_info_t info[2];
+    fake("trn2.48xlarge");
+    EXPECT_EQ(nrt_get_instance_info(info, sizeof info[0]), NRT_SUCCESS);
+    setenv("NEURON_RT_LOG_LEVEL", "WARN", 1);
+    EXPECT_EQ(init(), NRT_SUCCESS);
+    EXPECT_EQ(nrt_get_instance_info(info, sizeof info), NRT_SUCCESS);
+}
+
+static void no_device(void) { setenv("OPENNRT_DEV_DIR", "/nonexistent", 1); }
+
+/* A032: the call's own line carries what was said below it. */
+static void failing_total_says_why(void)
+{
+    uint32_t n = 7;
+    no_device();
+    EXPECT_EQ(nrt_get_total_vnc_count(&n), NRT_INVALID);
+    EXPECT_EQ(n, 7);
+}
+
+/* A037, A038: whatever the variables say, a logical core of this generation is one core. */
+static void core_size_of_arch_2_is_one(void)
+{
+    fake("trn1.32xlarge");
+    const char *const texts[] = {"2", "abc", "", "0"};
+    for (int i = 0; i < 4; i++) {
+        setenv("NEURON_LOGICAL_NC_CONFIG", texts[i], 1);
+        setenv("NEURON_RT_VIRTUAL_CORE_SIZE", texts[i], 1);
+        EXPECT_EQ(total(), 32);
+        EXPECT_EQ(visible(), 32);
+    }
+    EXPECT_EQ(init(), NRT_SUCCESS);
+    nrt_close();
+}
+
+/* A034, A041, A042: refused without a number and without an abort. */
+static void bad_core_size_is_refused(void)
+{
+    fake("trn2.48xlarge");
+    const char *const texts[] = {"3", "16"};
+    for (int i = 0; i < 2; i++) {
+        uint32_t n = 7;
+        setenv("NEURON_LOGICAL_NC_CONFIG", texts[i], 1);
+        EXPECT_EQ(nrt_get_total_vnc_count(&n), NRT_INVALID);
+        EXPECT_EQ(nrt_get_visible_vnc_count(&n), NRT_INVALID);
+        EXPECT_EQ(init(), NRT_INVALID);
+        EXPECT_EQ(n, 7);
+    }
+    setenv("NEURON_LOGICAL_NC_CONFIG", "8", 1);
+    EXPECT_EQ(total(), 16);
+}
+
+/* A030, A068: a call without a line of its own ends in the general one. */
+static void failing_visible_ends_with_the_general_line(void)
+{
+    uint32_t n = 7;
+    fake("trn2.48xlarge");
+    setenv("NEURON_RT_VISIBLE_CORES", "1-x", 1);
+    EXPECT_EQ(nrt_get_visible_vnc_count(&n), NRT_INVALID);
+    EXPECT_EQ(n, 7);
+}
+
+/* A079, A080: a failed identity is not kept. */
+static void failing_identity_is_asked_again(void)
+{
+    nrt_instance_info_t info;
+    memset(&info, 0xee, sizeof info);
+    no_device();
+    EXPECT_EQ(nrt_get_instance_info(&info, sizeof info), NRT_INVALID);
+    EXPECT_EQ(info.family, 0xeeeeeeee);
+    fake("trn1.2xlarge");
+    EXPECT_EQ(nrt_get_instance_info(&info, sizeof info), NRT_SUCCESS);
+    EXPECT_EQ(info.family, NRT_INSTANCE_TRN1);
+}
+
+static void settings_are_read_when_there_is_a_device(void)
+{
+    no_device();
+    setenv("NEURON_RT_RESET_CORES", "nonsense", 1);
+    EXPECT_EQ(init(), NRT_INVALID);
+    fake("trn1.2xlarge");
+    EXPECT_EQ(init(), NRT_INVALID);
+    unsetenv("NEURON_RT_RESET_CORES");
+    EXPECT_EQ(init(), NRT_SUCCESS);
+}
+
+/* A106 */
+static void settings_are_not_read_without_a_device(void)
+{
+    no_device();
+    setenv("NEURON_RT_RESET_CORES", "nonsense", 1);
+    EXPECT_EQ(init(), NRT_INVALID);
 }
 
 static void unknown_fake_type_is_refused(void)
@@ -245,6 +341,18 @@ int main(void)
     RUN(reinit_reads_settings_again, QUIET);
     RUN(identity_as_first_call, QUIET);
     RUN(identity_of_other_lengths, PRINTS("Not all fields will be returned, info size is: 36, copy size is: 32"));
+    RUN(a_cached_identity_is_warned_about_too, PRINTS("info size is: 64, copy size is: 32"));
+    RUN(failing_total_says_why,
+        PRINTS("NRT:nrt_get_total_vnc_count", "Failed to parse vnc config\n\tTDRV:", "No neuron device available"));
+    RUN(core_size_of_arch_2_is_one, QUIET);
+    RUN(bad_core_size_is_refused, PRINTS("Logical core size (3)", "Logical core size (16)", "power of two"));
+    RUN(failing_visible_ends_with_the_general_line,
+        PRINTS("NLOG:nrt_get_visible_vnc_count", "Generic API Failure\n\t", "NEURON_RT_VISIBLE_CORES=\"1-x\""));
+    RUN(failing_identity_is_asked_again, PRINTS("Failed to get device info by nrt_get_dev_info()"));
+    RUN(settings_are_read_when_there_is_a_device,
+        PRINTS("No Neuron devices were found", "NEURON_RT_RESET_CORES=\"nonsense\""));
+    RUN(settings_are_not_read_without_a_device,
+        PRINTS("No Neuron devices were found", "!NEURON_RT_RESET_CORES=\"nonsense\""));
     RUN(unknown_fake_type_is_refused, PRINTS("trn9.gigalarge", "trn2.48xlarge"));
     RUN(null_out_pointers_are_refused, PRINTS("NULL"));
     RUN(version_by_length, PRINTS("Size is < 160"));
