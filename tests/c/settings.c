@@ -48,6 +48,22 @@ static void one_case(void)
     up_and_down_again();
 }
 
+/* Variables with an illegal text, all of them wrong at once. */
+static char *all[1 << 11];
+static int count;
+
+static void everything_is_wrong(void)
+{
+    for (int i = 0; i < count; i++)
+        setenv(all[i], "(", 1);
+    fake("trn3.48xlarge");
+    EXPECT_EQ(init(), NRT_INVALID);
+    for (int i = 0; i < count; i++)
+        unsetenv(all[i]);
+    fake("trn3.48xlarge");
+    up_and_down_again();
+}
+
 int main(void)
 {
     static char line[1 << 13];
@@ -60,9 +76,12 @@ int main(void)
         kind = strsep(&rest, "\t");
         instance = rest;
         snprintf(label, sizeof label, "%s %s=%.40s", kind, name, text);
+        if (strcmp(kind, "illegal") == 0 && count < 1 << 11)
+            all[count++] = strdup(name);
         /* A tolerated text may be told or taken. */
         const char *said = strcmp(kind, "illegal") == 0 ? name : "";
         check_run(label, one_case, strcmp(kind, "legal") == 0 ? QUIET : PRINTS(said));
     }
+    RUN(everything_is_wrong, PRINTS("more settings are refused; nrt-info --config shows all of them"));
     return check_done();
 }

@@ -14,8 +14,9 @@ use std::{
 
 /// Name the vendor's dump lines carry in the function column.
 const FUNCTION: &str = "nrt_infodump";
-/// Most variables shown; with the fixed lines the dump stays below a screen of 50 lines.
-const VARIABLES: usize = 24;
+/// Most variables shown; with the fixed lines, and what nrt_init says about a bad configuration, a
+/// failure stays below a screen of 50 lines.
+const VARIABLES: usize = 16;
 /// Most bytes shown of one value.
 const VALUE: usize = 96;
 /// Most bytes of one line, whatever a version file or a host name holds.

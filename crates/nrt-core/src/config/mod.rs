@@ -101,9 +101,12 @@ pub struct Pending(Arc<Draft>);
 /// the default in its place), as the vendor's parser does; the heap record waits in the answer.
 ///
 /// # Errors
-/// The worst status of all variables; each bad text has its own ERROR line.
+/// The worst status of all variables; each bad text has its own ERROR line, up to a number of them
+/// that still fits on a screen.
 pub fn parse_init(shape: &Shape) -> Result<Pending> {
     const FUNCTION: &str = "nrt_config_parse_init_config";
+    /// Refused settings told one by one: more would push the first ones off the screen.
+    const MOST: usize = 8;
     static WARNED: Mutex<BTreeSet<&str>> = Mutex::new(BTreeSet::new());
 
     let build = match fake::find(&Process) {
@@ -111,23 +114,22 @@ pub fn parse_init(shape: &Shape) -> Result<Pending> {
         // The table meets a bad text again and reports it.
         Ok(None) | Err(_) => rules::build(&Process, shape),
     };
-    for (knob, outcome) in table::TABLE.iter().zip(&build.outcomes) {
-        // The log has its own say about the texts it falls back from.
-        if !knob.mark.has(table::Mark::LENIENT) {
-            for fault in &outcome.faults {
-                let _ = fault.report(FUNCTION);
-            }
-        }
+    // The log has its own say about the texts it falls back from.
+    let told = table::TABLE.iter().zip(&build.outcomes).filter(|(knob, _)| !knob.mark.has(table::Mark::LENIENT));
+    let faults = told.flat_map(|(_, outcome)| &outcome.faults).map(ToString::to_string);
+    let (grave, slight): (Vec<_>, Vec<_>) =
+        build.findings.iter().partition(|finding| matches!(finding.weight, Weight::Fatal | Weight::Error));
+    let errors: Vec<String> = faults.chain(grave.iter().map(ToString::to_string)).collect();
+    for error in errors.iter().take(MOST) {
+        crate::log_error!(Nrt, FUNCTION, "{error}");
     }
-    for finding in &build.findings {
-        match finding.weight {
-            Weight::Fatal | Weight::Error => crate::log_error!(Nrt, FUNCTION, "{finding}"),
-            Weight::Warn => crate::log_warn!(Nrt, FUNCTION, "{finding}"),
-            Weight::WarnOnce => {
-                if WARNED.lock().insert(finding.name) {
-                    crate::log_warn!(Nrt, FUNCTION, "{finding}");
-                }
-            }
+    if errors.len() > MOST {
+        let more = errors.len() - MOST;
+        crate::log_error!(Nrt, FUNCTION, "{more} more settings are refused; nrt-info --config shows all of them");
+    }
+    for finding in slight {
+        if finding.weight == Weight::Warn || WARNED.lock().insert(finding.name) {
+            crate::log_warn!(Nrt, FUNCTION, "{finding}");
         }
     }
     let worst = build.worst();
