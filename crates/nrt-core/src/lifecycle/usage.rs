@@ -16,7 +16,7 @@ impl Usage {
     /// Counters for `cores` logical cores, all zero.
     ///
     /// # Errors
-    /// `Invalid` above [`MAX_CORES`].
+    /// `Invalid` above 256.
     pub fn new(cores: usize) -> Result<Usage> {
         if cores > MAX_CORES { Err(Status::Invalid) } else { Ok(Usage(Mutex::new(vec![0; cores]))) }
     }
