@@ -23,7 +23,7 @@ use nrt_core::{Status, log_debug, log_error};
 use std::cell::RefCell;
 use std::fmt;
 use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
-use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What the guard knows about a call; `call!(name)` makes it from the table.
 pub(crate) struct Call {
@@ -139,27 +139,25 @@ impl Drop for InCall {
 /// Keep the text of a panic inside a call for the one log line, instead of the standard report
 /// on stderr. The hook belongs to this library's own copy of the standard library, so a Rust
 /// program that loads it keeps its hook. It must not log: a panic in a hook aborts.
+///
+/// Not a `Once`: a child forked while another thread is in there would wait for it for ever.
 fn install_hook() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        let previous = panic::take_hook();
-        panic::set_hook(Box::new(move |info: &PanicHookInfo<'_>| {
-            if DEPTH.get() == 0 {
-                return previous(info);
-            }
-            let payload = info.payload();
-            let text = payload
-                .downcast_ref::<&str>()
-                .copied()
-                .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
-                .unwrap_or("no message");
-            let text = match info.location() {
-                Some(at) => format!("{text} at {}:{}", at.file(), at.line()),
-                None => text.to_string(),
-            };
-            let _ = LAST_PANIC.try_with(|p| p.try_borrow_mut().map(|mut p| *p = Some(text)));
-        }));
-    });
+    static TAKEN: AtomicBool = AtomicBool::new(false);
+    if TAKEN.load(Ordering::Relaxed) || TAKEN.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    let previous = panic::take_hook();
+    panic::set_hook(Box::new(move |info: &PanicHookInfo<'_>| {
+        if DEPTH.get() == 0 {
+            return previous(info);
+        }
+        let text = info.payload_as_str().unwrap_or("no message");
+        let text = match info.location() {
+            Some(at) => format!("{text} at {}:{}", at.file(), at.line()),
+            None => text.to_string(),
+        };
+        let _ = LAST_PANIC.try_with(|p| p.try_borrow_mut().map(|mut p| *p = Some(text)));
+    }));
 }
 
 /// `name=value` for every argument, as C passed it.

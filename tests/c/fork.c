@@ -4,6 +4,7 @@
 
 #include "check.h"
 #include "nrt/nrt.h"
+#include "nrt/nrt_profile.h"
 
 static NRT_STATUS init(void) { return nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", ""); }
 
@@ -98,14 +99,18 @@ static atomic_int stop;
 static void *init_and_close(void *unused)
 {
     while (!atomic_load(&stop)) {
+        nrt_inspect_config_t *options = NULL;
         if (init() == NRT_SUCCESS)
             nrt_close();
+        nrt_inspect_config_allocate(&options);
+        nrt_inspect_config_free(options);
     }
     return unused;
 }
 
 static void asks_everything(void)
 {
+    nrt_inspect_config_t *options = NULL;
     nrt_instance_info_t info;
     uint32_t n;
     nrt_get_total_vnc_count(&n);
@@ -113,6 +118,8 @@ static void asks_everything(void)
     nrt_get_instance_info(&info, sizeof info);
     init();
     nrt_close();
+    EXPECT_EQ(nrt_inspect_config_allocate(&options), NRT_SUCCESS);
+    EXPECT_EQ(nrt_inspect_config_free(options), NRT_SUCCESS);
 }
 
 /* A child forked at any moment of another thread's init or close never hangs. */

@@ -13,9 +13,12 @@ pub use sys_trace::{
     DEFAULT_EVENTS_PER_CORE, EVENT_TYPES, FetchOptions, MAX_EVENTS_PER_CORE, MIN_EVENTS_PER_CORE, SysTraceConfig,
 };
 
-use crate::{Result, Status, log_error};
-use parking_lot::Mutex;
-use std::collections::BTreeMap;
+use crate::{
+    Result, Status,
+    handle::{ForkLocal, lock},
+    log_error,
+};
+use std::{collections::BTreeMap, sync::Mutex};
 
 /// Cores a capture mask has room for.
 pub const MAX_CORES: usize = 256;
@@ -27,22 +30,23 @@ fn core_index(api: &'static str, core: u64) -> Result<usize> {
     })
 }
 
-/// The live objects of one type, by address.
+/// The live objects of one type, by address. A forked child starts without any: the lock it
+/// inherits may never be given back, so handles of the parent are unknown to it.
 pub struct Registry<T> {
-    live: Mutex<BTreeMap<usize, Box<T>>>,
+    live: ForkLocal<Mutex<BTreeMap<usize, Box<T>>>>,
     what: &'static str,
 }
 
 impl<T: Default> Registry<T> {
     const fn new(what: &'static str) -> Registry<T> {
-        Registry { live: Mutex::new(BTreeMap::new()), what }
+        Registry { live: ForkLocal::new(), what }
     }
 
     /// Make an object with every field at its default; the answer is its handle.
     pub fn allocate(&self) -> usize {
         let object = Box::<T>::default();
         let address = std::ptr::from_ref(&*object).expose_provenance();
-        self.live.lock().insert(address, object);
+        lock(&self.live.get()).insert(address, object);
         address
     }
 
@@ -52,7 +56,7 @@ impl<T: Default> Registry<T> {
     ///
     /// `NRT_INVALID_HANDLE` when there is none at that address.
     pub fn free(&self, api: &'static str, address: usize) -> Result<()> {
-        self.live.lock().remove(&address).map(drop).ok_or_else(|| self.unknown(api, address))
+        lock(&self.live.get()).remove(&address).map(drop).ok_or_else(|| self.unknown(api, address))
     }
 
     /// Read or change an object.
@@ -61,7 +65,7 @@ impl<T: Default> Registry<T> {
     ///
     /// `NRT_INVALID_HANDLE` when there is none at that address, or what `work` answers.
     pub fn with<R>(&self, api: &'static str, address: usize, work: impl FnOnce(&mut T) -> Result<R>) -> Result<R> {
-        match self.live.lock().get_mut(&address) {
+        match lock(&self.live.get()).get_mut(&address) {
             Some(object) => work(object),
             None => Err(self.unknown(api, address)),
         }

@@ -4,32 +4,40 @@
 //! parent held at the fork stay locked for ever in the child, so no call of the child may need
 //! one. The state CHILD keeps every gated call away from them.
 
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use neuron_abi::Status;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::state::{self, State};
 use crate::{Result, log_error};
 
-/// An `nrt_init` or `nrt_close` is at work in this process.
-static BUSY: AtomicBool = AtomicBool::new(false);
+/// Threads that are in, or wait for, an `nrt_init` or `nrt_close`.
+static BUSY: AtomicU32 = AtomicU32::new(0);
 /// An `nrt_init` of this process succeeded once; from then on no child can start over.
 static USED: AtomicBool = AtomicBool::new(false);
+/// Serialises `nrt_init` and `nrt_close`. Taken and given back only while the thread counts as
+/// busy, so a child that may go on never finds it taken.
+static LOCK: Mutex<()> = Mutex::new(());
 
-/// Marks a transition of the state as under way for as long as it lives.
-pub(super) struct Transition(());
+/// The turn of one thread to change the state.
+pub(super) struct Transition {
+    // Given back before the count goes down: fields drop after `Drop::drop`, hence the option.
+    lock: Option<MutexGuard<'static, ()>>,
+}
 
 impl Transition {
+    /// Wait for the turn.
     pub(super) fn begin() -> Transition {
-        BUSY.store(true, Ordering::SeqCst);
-        Transition(())
+        BUSY.fetch_add(1, Ordering::SeqCst);
+        Transition { lock: Some(LOCK.lock()) }
     }
 }
 
 impl Drop for Transition {
     fn drop(&mut self) {
-        BUSY.store(false, Ordering::SeqCst);
+        drop(self.lock.take());
+        BUSY.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -38,7 +46,7 @@ pub(super) fn mark_used() {
 }
 
 extern "C" fn child() {
-    if state::state() != State::Start || BUSY.load(Ordering::SeqCst) || USED.load(Ordering::SeqCst) {
+    if state::state() != State::Start || BUSY.load(Ordering::SeqCst) != 0 || USED.load(Ordering::SeqCst) {
         state::set(State::Child);
     }
 }
@@ -52,8 +60,10 @@ extern "C" fn child() {
 /// # Errors
 /// `Failure` when the C library refuses the registration; tried again by the next `nrt_init`.
 pub(super) fn register() -> Result<()> {
-    static DONE: OnceLock<()> = OnceLock::new();
-    if DONE.get().is_some() {
+    // Not a `Once`, for which a child forked in the middle would wait for ever. Two threads may
+    // both come here; a handler registered twice does the same thing twice.
+    static DONE: AtomicBool = AtomicBool::new(false);
+    if DONE.load(Ordering::Acquire) {
         return Ok(());
     }
     // SAFETY: `child` is a function for the life of the process (the library is linked with
@@ -63,7 +73,6 @@ pub(super) fn register() -> Result<()> {
         log_error!(Nrt, "nrt_init", "Failed to set atfork handlers, ret={ret}");
         return Err(Status::Failure);
     }
-    // Two threads may both come here; a handler registered twice does the same thing twice.
-    let _ = DONE.set(());
+    DONE.store(true, Ordering::Release);
     Ok(())
 }

@@ -11,7 +11,7 @@ mod usage;
 use std::sync::Arc;
 
 use neuron_abi::Status;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
 
 pub use state::{GateClass, State, decide, gate, state};
 pub use usage::Usage;
@@ -37,8 +37,6 @@ pub struct Runtime {
     pub tensors: TensorStore,
 }
 
-/// Serialises `nrt_init` and `nrt_close`. Never taken in a forked child: see [`fork`].
-static TRANSITION: Mutex<()> = Mutex::new(());
 static RUNTIME: RwLock<Option<Arc<Runtime>>> = RwLock::new(None);
 
 /// The running runtime. A call holds its own reference, so a racing `nrt_close` cannot pull the
@@ -106,13 +104,12 @@ pub fn init(framework: u32, fw_version: &str, fal_version: &str) -> Result<()> {
         State::Child | State::Closed => return gate("nrt_init", GateClass::InitRequired),
     }
     fork::register()?;
-    let _lock = TRANSITION.lock();
+    let _turn = fork::Transition::begin();
     match state() {
         State::Start => {}
         State::Init => return already_up(),
         State::Child | State::Closed => return gate("nrt_init", GateClass::InitRequired),
     }
-    let _transition = fork::Transition::begin();
     log::reconfigure();
     match bring_up(framework, fw_version, fal_version) {
         Ok(runtime) => {
@@ -236,11 +233,10 @@ pub fn close() {
         log_debug!(Nrt, API, "nothing to close in state {}", state().name());
         return;
     }
-    let _lock = TRANSITION.lock();
+    let _turn = fork::Transition::begin();
     if state() != State::Init {
         return;
     }
-    let _transition = fork::Transition::begin();
     state::set(State::Closed);
     let runtime = RUNTIME.write().take();
     if let Some(runtime) = &runtime {
