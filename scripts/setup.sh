@@ -5,7 +5,7 @@ set -euo pipefail
 die() { echo "setup: $1" >&2; exit 1; }
 
 [ "$(uname -s)-$(uname -m)" = Linux-x86_64 ] || die "OpenNRT builds on x86-64 Linux only and this is $(uname -s)-$(uname -m), use such a machine or container."
-command -v cargo >/dev/null || die "cargo is not installed, install Rust 1.90 or later."
+command -v cargo >/dev/null || die "cargo is not installed, install Rust 1.91 or later."
 command -v gcc >/dev/null || die "gcc is not installed, install it with: apt-get install gcc"
 
 # Debian package for each command the tests and packages need.
