@@ -20,6 +20,8 @@ static void in_child(void (*body)(void))
     int status = 0;
     pid_t pid = fork();
     if (pid == 0) {
+        /* Nothing takes that long: a child that hangs dies and fails the test. */
+        alarm(60);
         body();
         _exit(0);
     }
@@ -135,6 +137,30 @@ static void fork_at_any_moment(void)
     pthread_join(thread, NULL);
 }
 
+static void *asks(void *unused)
+{
+    nrt_instance_info_t info;
+    uint32_t n;
+    while (!atomic_load(&stop)) {
+        nrt_get_total_vnc_count(&n);
+        nrt_get_visible_vnc_count(&n);
+        nrt_get_instance_info(&info, sizeof info);
+    }
+    return unused;
+}
+
+/* A child forked before any init, at any moment of another thread's questions, may init. */
+static void fork_at_any_moment_before_init(void)
+{
+    pthread_t thread;
+    fake("trn1.2xlarge");
+    EXPECT_EQ(pthread_create(&thread, NULL, asks, NULL), 0);
+    for (int i = 0; i < 400; i++)
+        in_child(may_init);
+    atomic_store(&stop, 1);
+    pthread_join(thread, NULL);
+}
+
 int main(void)
 {
     RUN(fork_while_running, PRINTS("Incompatible runtime state: NRT_STATE_CHILD"));
@@ -142,5 +168,6 @@ int main(void)
     RUN(fork_after_failed_init, PRINTS("NEURON_RT_RESET_CORES"));
     RUN(fork_after_close, PRINTS("Incompatible runtime state: NRT_STATE_CHILD"));
     RUN(fork_at_any_moment, QUIET);
+    RUN(fork_at_any_moment_before_init, QUIET);
     return check_done();
 }

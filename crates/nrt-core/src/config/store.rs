@@ -1,9 +1,12 @@
 //! The process-wide records: where they live, who owns what they point to, when they appear.
 //!
 //! The static record is written by each parse. The heap record appears by one pointer store after
-//! everything else is in place, and goes at close. A count query must also work in a forked child,
-//! where a lock another thread held at the fork is never released: counts read atomics, and what a
-//! query stores it stores only if nobody holds the lock.
+//! everything else is in place, and goes at close.
+//!
+//! In a forked child a lock that another thread held at the fork is never released. Queries must
+//! work there and, in a child forked before any init, an init must work too, so no query takes the
+//! lock: counts read atomics, and what a query has to store it leaves in atomics, from which the
+//! record is brought up to date when somebody asks for it.
 
 use super::{
     draft::Draft,
@@ -46,6 +49,12 @@ static HEAP: AtomicPtr<HeapRecord> = AtomicPtr::new(std::ptr::null_mut());
 
 static VISIBLE: AtomicU32 = AtomicU32::new(0);
 
+/// Size of a logical core as a query found it since the last parse; 0 for none did.
+static LNC: AtomicU32 = AtomicU32::new(0);
+
+/// The simulated product, as the first query found it; null for none.
+static FAKE: AtomicPtr<Product> = AtomicPtr::new(std::ptr::null_mut());
+
 /// The records as bytes. Valid as long as the library is loaded (`cfg`) or until the next close (`gcfg`).
 #[derive(Clone, Copy, Debug)]
 pub struct RawRecords {
@@ -62,10 +71,11 @@ pub struct RawRecords {
 /// The two records as a reader with the vendor's layout finds them.
 pub fn raw_records() -> RawRecords {
     // Before the first parse the vendor's constructor has made the map an empty one.
-    if let Some(mut state) = STATE.try_lock()
-        && state.nodes.is_none()
-    {
-        state.place_map(&Draft::new());
+    if let Some(mut state) = STATE.try_lock() {
+        if state.nodes.is_none() {
+            state.place_map(&Draft::new());
+        }
+        state.catch_up();
     }
     RawRecords {
         cfg: STATE.data_ptr().cast_const().cast(),
@@ -83,12 +93,27 @@ impl State {
         self.record.profile_buf_sizes = map;
         self.nodes = Some(nodes);
     }
+
+    /// Write what queries have found.
+    fn catch_up(&mut self) {
+        match LNC.load(Ordering::Acquire) {
+            0 => {}
+            size => self.record.virtual_core_size = size,
+        }
+        // SAFETY: null or from a reference that lives for ever.
+        if let Some(product) = unsafe { FAKE.load(Ordering::Acquire).as_ref() } {
+            self.record.funtime = true;
+            self.record.fake_family = product.family as u32;
+            self.record.fake_size = product.size as u32;
+        }
+    }
 }
 
 /// Write the static record of a parse.
 pub(super) fn install(draft: &Arc<Draft>) {
     let state = &mut *STATE.lock();
     state.record = draft.cfg;
+    LNC.store(0, Ordering::Release);
     state.place_map(draft);
     VISIBLE.store(draft.lists.visible_virtual_cores.0.len() as u32, Ordering::Release);
     state.draft = Some(Arc::clone(draft));
@@ -121,21 +146,14 @@ pub(super) fn visible_len() -> u32 {
     VISIBLE.load(Ordering::Acquire)
 }
 
-/// Note the resolved size of a logical core, as a count query does before init. Whoever holds the
-/// lock is parsing and writes the size as well.
+/// Note the resolved size of a logical core, as a count query does.
 pub(super) fn note_lnc(size: u32) {
-    if let Some(mut state) = STATE.try_lock() {
-        state.record.virtual_core_size = size;
-    }
+    LNC.store(size, Ordering::Release);
 }
 
 /// Note the simulated product, as the first query does before init.
-pub(super) fn note_fake(product: &Product) {
-    if let Some(mut state) = STATE.try_lock() {
-        state.record.funtime = true;
-        state.record.fake_family = product.family as u32;
-        state.record.fake_size = product.size as u32;
-    }
+pub(super) fn note_fake(product: &'static Product) {
+    FAKE.store(std::ptr::from_ref(product).cast_mut(), Ordering::Release);
 }
 
 /// The last parse, if there was one.
@@ -156,7 +174,8 @@ mod tests {
         let _ = visible_len();
         assert!(!raw_records().cfg.is_null());
         drop(held);
-        note_lnc(4);
-        assert_eq!(STATE.lock().record.virtual_core_size, 4);
+        assert!(!raw_records().cfg.is_null());
+        let record = STATE.lock().record;
+        assert_eq!((record.virtual_core_size, record.funtime), (4, true));
     }
 }

@@ -1,8 +1,8 @@
 //! Waiting until a tensor was completed as an output often enough.
 
 use std::{
-    sync::{Condvar, LazyLock, Mutex, PoisonError, atomic::Ordering},
-    time::{Duration, Instant},
+    sync::{Condvar, Mutex, PoisonError, atomic::Ordering},
+    time::Duration,
 };
 
 use super::Tensor;
@@ -52,8 +52,11 @@ pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> Duration {
-        static START: LazyLock<Instant> = LazyLock::new(Instant::now);
-        START.elapsed()
+        // Not through a lazy start: a child forked while another thread sets it would wait for ever.
+        let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: writes to a live local. This clock exists on every Linux, so the call succeeds.
+        unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+        Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
     }
 
     fn wait(&self, bell: &Bell, round: u64, limit: Duration) {
