@@ -16,11 +16,15 @@
 //! before its arguments. A body of `-> NRT_STATUS` ends in `Ok(())`; any other body ends in its
 //! value and may use `?` on a status, which becomes the failure value of that type. `CALL.name` is
 //! the C name, for log lines.
+//!
+//! A call that is made all the time may name a function that looks first, as in `-> NRT_STATUS,
+//! quick known { … }`. It gets what C passed and answers true when it did everything the call
+//! does, which must then neither log, fail, panic nor depend on the state.
 
 use nrt_core::lifecycle::{self, GateClass};
-use nrt_core::log::Scope;
+use nrt_core::log::{self, Level, Module, Scope};
 use nrt_core::{Status, log_debug, log_error};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -83,12 +87,15 @@ impl<T> Answer for *mut T {
 pub(crate) fn run<R: Answer>(call: &Call, args: fmt::Arguments<'_>, body: impl FnOnce() -> Result<R, Status>) -> R {
     install_hook();
     let caught = panic::catch_unwind(AssertUnwindSafe(|| {
-        let _here = InCall::enter();
-        let _scope = Scope::enter(call.name);
-        log_debug!(Nrt, call.name, "API:IN: ({args})");
-        let answer = lifecycle::gate(call.name, call.gate).and_then(|()| body()).unwrap_or_else(R::failed);
-        log_debug!(Nrt, call.name, "API:OUT: (ret={answer:?})");
-        answer
+        // Found once: finding a thread's variables is a call in a library that was opened at run time.
+        DEPTH.with(|depth| {
+            let _here = InCall::enter(depth);
+            let _scope = Scope::enter(call.name);
+            log_debug!(Nrt, call.name, "API:IN: ({args})");
+            let answer = lifecycle::gate(call.name, call.gate).and_then(|()| body()).unwrap_or_else(R::failed);
+            log_debug!(Nrt, call.name, "API:OUT: (ret={answer:?})");
+            answer
+        })
     }));
     caught.unwrap_or_else(|payload| {
         // Dropping a payload runs code of whoever panicked, which could panic again.
@@ -115,24 +122,30 @@ pub(crate) fn not_built<R: Answer>(call: &Call) -> Result<R, Status> {
     Err(Status::Failure)
 }
 
+/// Whether calls are logged, so that none may be answered without the guard.
+#[inline]
+pub(crate) fn logged() -> bool {
+    log::enabled(Level::Debug, Module::Nrt)
+}
+
 thread_local! {
-    static DEPTH: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
     static LAST_PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
 /// Marks that this thread is inside a public call.
-struct InCall;
+struct InCall<'a>(&'a Cell<u32>);
 
-impl InCall {
-    fn enter() -> InCall {
-        DEPTH.set(DEPTH.get() + 1);
-        InCall
+impl InCall<'_> {
+    fn enter(depth: &Cell<u32>) -> InCall<'_> {
+        depth.set(depth.get() + 1);
+        InCall(depth)
     }
 }
 
-impl Drop for InCall {
+impl Drop for InCall<'_> {
     fn drop(&mut self) {
-        DEPTH.set(DEPTH.get() - 1);
+        self.0.set(self.0.get() - 1);
     }
 }
 
@@ -173,24 +186,37 @@ macro_rules! show {
 
 /// Define an export. See the head of this file.
 macro_rules! export {
+    ($(#[$meta:meta])* fn $name:ident($($arg:ident: $ty:ty),* $(,)?) -> NRT_STATUS, quick $quick:ident $body:block) => {
+        export! { @status [$(#[$meta])*] $name($($arg: $ty),*) [
+            // SAFETY: the promise of the caller is that of the whole call.
+            if !$crate::guard::logged() && unsafe { $quick($($arg),*) } {
+                return ::nrt_core::Status::Success.code();
+            }
+        ] $body }
+    };
     ($(#[$meta:meta])* fn $name:ident($($arg:ident: $ty:ty),* $(,)?) -> NRT_STATUS $body:block) => {
-        export! { @define [$(#[$meta])*] $name($($arg: $ty),*) [-> u32] [.code()] [{
+        export! { @status [$(#[$meta])*] $name($($arg: $ty),*) [] $body }
+    };
+    ($(#[$meta:meta])* fn $name:ident($($arg:ident: $ty:ty),* $(,)?) -> $ret:ty $body:block) => {
+        export! { @define [$(#[$meta])*] $name($($arg: $ty),*) [-> $ret] [] [] [Ok($body)] }
+    };
+    ($(#[$meta:meta])* fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $body:block) => {
+        export! { @define [$(#[$meta])*] $name($($arg: $ty),*) [-> ()] [] [] [Ok($body)] }
+    };
+    (@status [$($meta:tt)*] $name:ident($($arg:ident: $ty:ty),*) [$($first:tt)*] $body:block) => {
+        export! { @define [$($meta)*] $name($($arg: $ty),*) [-> u32] [$($first)*] [.code()] [{
             let body = || -> ::nrt_core::Result<()> { $body };
             body().map(|()| ::nrt_core::Status::Success)
         }] }
     };
-    ($(#[$meta:meta])* fn $name:ident($($arg:ident: $ty:ty),* $(,)?) -> $ret:ty $body:block) => {
-        export! { @define [$(#[$meta])*] $name($($arg: $ty),*) [-> $ret] [] [Ok($body)] }
-    };
-    ($(#[$meta:meta])* fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $body:block) => {
-        export! { @define [$(#[$meta])*] $name($($arg: $ty),*) [-> ()] [] [Ok($body)] }
-    };
-    (@define [$($meta:tt)*] $name:ident($($arg:ident: $ty:ty),*) [$($ret:tt)*] [$($convert:tt)*] [$body:expr]) => {
+    (@define [$($meta:tt)*] $name:ident($($arg:ident: $ty:ty),*) [$($ret:tt)*] [$($first:tt)*] [$($convert:tt)*]
+        [$body:expr]) => {
         publish!($name);
         $($meta)*
         #[unsafe(no_mangle)]
         pub(crate) unsafe extern "C" fn $name($($arg: <$ty as $crate::args::Arg>::C),*) $($ret)* {
             const CALL: $crate::guard::Call = call!($name);
+            $($first)*
             $crate::guard::run(&CALL, show!($($arg),*), || {
                 $(
                     // SAFETY: by the contract of every public call a pointer is NULL or valid for

@@ -140,6 +140,13 @@ pub fn info() -> Result<&'static InstanceInfo> {
     CACHED.get_or_try(|| identify(&device::source()?))
 }
 
+/// The identity, when it is cached and a caller whose structure has `len` bytes gets no remark.
+/// Never logs.
+#[inline]
+pub fn known(len: usize) -> Option<&'static InstanceInfo> {
+    if len <= size_of::<InstanceInfo>() { CACHED.get() } else { None }
+}
+
 /// Bytes copied to a caller whose structure has `len` bytes.
 pub const fn copy_len(len: usize) -> usize {
     if len < size_of::<InstanceInfo>() { len } else { size_of::<InstanceInfo>() }
