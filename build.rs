@@ -26,10 +26,13 @@ fn run() -> Result<(), Error> {
             env("TARGET")
         ));
     }
-    let root = PathBuf::from(env("CARGO_MANIFEST_DIR"));
+    let package = PathBuf::from(env("CARGO_MANIFEST_DIR"));
+    // The fuzz crate, one folder below, makes a plain Rust library of the same sources.
+    let fuzz = env("CARGO_PKG_NAME") == "nrt-fuzz";
+    let root = if fuzz { package.join("..") } else { package };
     let out = PathBuf::from(env("OUT_DIR"));
-    println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rerun-if-changed=symbols.map");
+    println!("cargo::rerun-if-changed={}", root.join("build.rs").display());
+    println!("cargo::rerun-if-changed={}", root.join("symbols.map").display());
 
     let symbols = read(&root, table::SYMBOLS)?;
     let symbols = table::symbols(&symbols)?;
@@ -38,7 +41,11 @@ fn run() -> Result<(), Error> {
     let layouts = read(&root, table::LAYOUTS)?;
     let layouts = table::layouts(&layouts)?;
 
-    write(&out, "exports.rs", &exports(&symbols))?;
+    write(
+        &out,
+        "exports.rs",
+        &if fuzz { exports(&symbols, false) + &surface(&symbols) } else { exports(&symbols, true) },
+    )?;
     write(&out, "checks.rs", &(signatures(&symbols, &enums)? + &layout_checks(&symbols, &layouts)))?;
     write(&out, "status_names.rs", &status_names(&enums))?;
     let modules: BTreeSet<&str> = symbols.iter().map(Symbol::module).collect();
@@ -46,13 +53,16 @@ fn run() -> Result<(), Error> {
         write(&out, &format!("stubs_{module}.rs"), &stubs(module, &symbols, &enums)?)?;
     }
 
-    link(&root);
+    if !fuzz {
+        link(&root);
+    }
     Ok(())
 }
 
 fn read(root: &Path, name: &str) -> Result<String, Error> {
-    println!("cargo::rerun-if-changed={name}");
-    std::fs::read_to_string(root.join(name)).map_err(|e| format!("{name} cannot be read: {e}"))
+    let path = root.join(name);
+    println!("cargo::rerun-if-changed={}", path.display());
+    std::fs::read_to_string(path).map_err(|e| format!("{name} cannot be read: {e}"))
 }
 
 fn write(out: &Path, name: &str, text: &str) -> Result<(), Error> {
@@ -78,21 +88,21 @@ fn link(root: &Path) {
 }
 
 /// `publish!`, which gives an export (and its aliases) their version node, and `call!`, which
-/// says what the guard needs to know about it.
-fn exports(symbols: &[Symbol<'_>]) -> String {
+/// says what the guard needs to know about it. A program can have no version nodes.
+fn exports(symbols: &[Symbol<'_>], versions: bool) -> String {
     let mut publish = String::from("macro_rules! publish {\n");
     let mut call = String::from("macro_rules! call {\n");
     for s in symbols.iter().filter(|s| s.alias.is_none()) {
         let name = s.name;
-        let mut asm = format!(".symver {name}, {name}@@{}\\n", s.node);
+        let symver = |of: &str, node: &str| match versions {
+            true => format!(".symver {of}, {of}@@{node}\\n"),
+            false => String::new(),
+        };
+        let mut asm = symver(name, s.node);
         for a in symbols.iter().filter(|a| a.alias == Some(name)) {
             let alias = a.name;
-            write!(
-                asm,
-                ".globl {alias}\\n.type {alias}, @function\\n.set {alias}, {name}\\n.symver {alias}, {alias}@@{}\\n",
-                a.node
-            )
-            .expect("a string takes every write");
+            asm += &format!(".globl {alias}\\n.type {alias}, @function\\n.set {alias}, {name}\\n");
+            asm += &symver(alias, a.node);
         }
         writeln!(publish, "    ({name}) => {{ ::core::arch::global_asm!(\"{asm}\"); }};").expect("as above");
         let gate = match s.gate {
@@ -109,6 +119,20 @@ fn exports(symbols: &[Symbol<'_>]) -> String {
         .expect("as above");
     }
     publish + "}\n" + &call + "}\n"
+}
+
+/// Every export that is no alias, by name and address: the way in for the fuzz targets.
+fn surface(symbols: &[Symbol<'_>]) -> String {
+    let rows: String = symbols
+        .iter()
+        .filter(|s| s.alias.is_none())
+        .map(|s| {
+            let (name, module) = (s.name, s.module());
+            // SAFETY of the text: a function pointer for a function pointer, not called as it stands.
+            format!("    (\"{name}\", unsafe {{ ::core::mem::transmute(crate::{module}::{name} as *const ()) }}),\n")
+        })
+        .collect();
+    format!("/// Every export.\npub static SURFACE: &[(&str, unsafe extern \"C\" fn())] = &[\n{rows}];\n")
 }
 
 /// A C type as the entry layer spells it. `_Bool` parameters arrive as a byte, so that a caller

@@ -8,6 +8,8 @@ mod cxx;
 mod draft;
 mod env;
 mod fake;
+#[doc(hidden)]
+pub mod fuzz;
 mod grammar;
 mod inspect;
 mod lnc;

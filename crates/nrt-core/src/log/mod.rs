@@ -24,6 +24,8 @@ mod sink;
 pub use clock::{Local, now};
 pub use line::{Printable, printable};
 pub use scope::{Scope, set_coalescing};
+#[doc(hidden)]
+pub use settings::fuzz;
 pub use settings::{environment, reconfigure};
 
 use std::fmt;

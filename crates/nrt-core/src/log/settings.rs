@@ -137,6 +137,12 @@ fn parse<'a>(variables: impl IntoIterator<Item = (&'a [u8], &'a [u8])>, files: b
     settings
 }
 
+/// Door for the fuzz target, not an interface: what is in force, for comparing, and the notices.
+pub fn fuzz(variables: &[(&[u8], &[u8])], files: bool) -> (String, Vec<String>) {
+    let Settings { modules, coalescing, notices } = parse(variables.iter().copied(), files);
+    (format!("{modules:?} {coalescing}"), notices)
+}
+
 // ---------------------------------------------------------------------------------------------
 // The settings in force
 
