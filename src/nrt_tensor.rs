@@ -14,6 +14,12 @@ fn name(text: &Option<Text>) -> Option<CString> {
     text.as_ref().map(|text| CString::new(text.bytes()).unwrap_or_default())
 }
 
+/// Hand a new handle out; NULL when there is none, so that nobody frees what a variable held before.
+fn give<T>(place: &Out<*mut T>, made: Result<usize>) -> Result<()> {
+    place.set(made.unwrap_or(0) as *mut T);
+    made.map(drop)
+}
+
 export! {
     /// Allocate a tensor on a core of this process or in host memory.
     fn nrt_tensor_allocate(
@@ -24,17 +30,14 @@ export! {
         tensor: Out<*mut nrt_tensor_t>,
     ) -> NRT_STATUS {
         let name = self::name(&name);
-        let handle = lifecycle::runtime()?.tensors.allocate(tensor_placement, vnc, size, name.as_deref())?;
-        tensor.set(handle as *mut nrt_tensor_t);
-        Ok(())
+        give(&tensor, lifecycle::runtime()?.tensors.allocate(tensor_placement, vnc, size, name.as_deref()))
     }
 }
 
 export! {
     /// A tensor without memory, to attach a buffer to.
     fn nrt_tensor_allocate_empty(name: Option<Text>, tensor: Out<*mut nrt_tensor_t>) -> NRT_STATUS {
-        tensor.set(tensor::allocate_empty(self::name(&name).as_deref())? as *mut nrt_tensor_t);
-        Ok(())
+        give(&tensor, tensor::allocate_empty(self::name(&name).as_deref()))
     }
 }
 
@@ -48,9 +51,7 @@ export! {
         tensor_slice: Out<*mut nrt_tensor_t>,
     ) -> NRT_STATUS {
         let source = tensor::resolve(CALL.name, tensor_source.address())?;
-        let handle = tensor::allocate_slice(&source, offset, size, self::name(&name).as_deref())?;
-        tensor_slice.set(handle as *mut nrt_tensor_t);
-        Ok(())
+        give(&tensor_slice, tensor::allocate_slice(&source, offset, size, self::name(&name).as_deref()))
     }
 }
 

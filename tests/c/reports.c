@@ -76,6 +76,8 @@ static void b10_device_memory_used_up(void)
     fake("trn1.2xlarge");
     setenv("OPENNRT_HBM_MIB", "64", 1);
     EXPECT_EQ(init(), NRT_SUCCESS);
+    for (int i = 0; i < MOST; i++)
+        held[i] = (nrt_tensor_t *)&held; /* what an uninitialised variable could hold */
     while (n < MOST && (status = nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, 0, 8 << 20, "t", &held[n])) == NRT_SUCCESS)
         n++;
     EXPECT(n > 0 && n < MOST);

@@ -30,9 +30,8 @@ pub struct Variable {
 
 /// All variables, one by one where the table has a prefix.
 pub fn variables() -> Vec<Variable> {
-    let names = |knob: &'static Knob| {
-        knob.rule.full_names(knob.name).into_iter().map(move |name| Variable { knob, name })
-    };
+    let names =
+        |knob: &'static Knob| knob.rule.full_names(knob.name).into_iter().map(move |name| Variable { knob, name });
     TABLE.iter().flat_map(names).collect()
 }
 
