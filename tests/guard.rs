@@ -83,6 +83,22 @@ export! {
     }
 }
 
+/// Does the work of [`test_quick`] for one value, and leaves a mark.
+unsafe fn seven(place: *mut u32) -> bool {
+    // SAFETY: the tests pass NULL or a live local.
+    let Some(place) = (unsafe { place.as_mut() }) else { return false };
+    let known = *place == 7;
+    *place += if known { 1 } else { 0 };
+    known
+}
+
+export! {
+    fn test_quick(place: InOut<u32>) -> NRT_STATUS, quick seven {
+        place.set(place.get() + 100);
+        Ok(())
+    }
+}
+
 export_stub! { fn test_stub(r#unsafe: u8) -> NRT_STATUS }
 export_stub! { fn test_stub_void() }
 export_stub! { fn test_stub_int() -> i32 }
@@ -166,6 +182,36 @@ fn a_stub_fails_with_the_value_of_its_type() {
     assert_eq!(c!(test_stub(0)), 1);
     assert_eq!(c!(test_stub_int()), -1);
     c!(test_stub_void());
+}
+
+fn quick(mut value: u32) -> (u32, u32) {
+    (c!(test_quick(&raw mut value)), value)
+}
+
+#[test]
+fn a_quick_answer_stands_for_the_body_and_a_missing_one_does_not() {
+    assert_eq!(quick(7), (0, 8));
+    assert_eq!(quick(1), (0, 101));
+    assert_eq!(c!(test_quick(null_mut())), 2);
+}
+
+#[test]
+fn no_call_is_answered_quickly_while_calls_are_logged() {
+    const CHILD: &str = "OPENNRT_TEST_CHILD";
+    if std::env::var_os(CHILD).is_some() {
+        assert_eq!(quick(7), (0, 107));
+        return;
+    }
+    let exe = std::env::current_exe().expect("a test knows its own path");
+    let child = std::process::Command::new(exe)
+        .args(["--exact", "no_call_is_answered_quickly_while_calls_are_logged", "--nocapture"])
+        .env(CHILD, "1")
+        .env("NEURON_RT_LOG_LEVEL", "DEBUG")
+        .output()
+        .expect("the test can start itself");
+    let text = String::from_utf8_lossy(&child.stdout);
+    assert!(child.status.success(), "{text}");
+    assert!(text.contains("API:IN: (place=0x") && text.contains("API:OUT: (ret="), "{text}");
 }
 
 #[test]
