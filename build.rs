@@ -129,10 +129,15 @@ fn surface(symbols: &[Symbol<'_>]) -> String {
         .map(|s| {
             let (name, module) = (s.name, s.module());
             // SAFETY of the text: a function pointer for a function pointer, not called as it stands.
-            format!("    (\"{name}\", unsafe {{ ::core::mem::transmute(crate::{module}::{name} as *const ()) }}),\n")
+            format!(
+                "    (\"{name}\", unsafe {{ transmute::<*const (), Export>(crate::{module}::{name} as *const ()) }}),\n"
+            )
         })
         .collect();
-    format!("/// Every export.\npub static SURFACE: &[(&str, unsafe extern \"C\" fn())] = &[\n{rows}];\n")
+    format!(
+        "type Export = unsafe extern \"C\" fn();\nuse ::core::mem::transmute;\n/// Every export.\n\
+         pub static SURFACE: &[(&str, Export)] = &[\n{rows}];\n"
+    )
 }
 
 /// A C type as the entry layer spells it. `_Bool` parameters arrive as a byte, so that a caller
