@@ -261,11 +261,7 @@ impl<'s> Call<'s> {
                 }
             }
             // Nothing completes outputs here, so a wait would be for ever.
-            "nrt_tensor_check_output_completion" => {
-                if self.arguments[2] != 0 {
-                    self.arguments[1] %= 20;
-                }
-            }
+            "nrt_tensor_check_output_completion" if self.arguments[2] != 0 => self.arguments[1] %= 20,
             "nrt_tensor_read_batch" | "nrt_tensor_write_batch" => self.batches(input, handles),
             _ => {}
         }
