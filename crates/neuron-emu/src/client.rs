@@ -1,0 +1,216 @@
+//! The process behind a request: its memory, its thread group, its pending signals.
+//!
+//! The kernel names the calling *thread*, in the process id namespace of the mount. The thread
+//! sleeps in its call until the answer, so the number cannot go to another one meanwhile.
+
+use std::cell::Cell;
+use std::fs;
+
+use neuron_kmd::caller::UserMemory;
+use neuron_kmd::sync::signal;
+use rustix::process::Pid;
+
+/// Page size of the split into pieces: a piece never crosses the border between a page that is
+/// there and one that is not, whatever the real page size is.
+const PAGE: u64 = 4096;
+
+/// Pieces of one transfer; the system takes 1024 at most.
+const PIECES: usize = 256;
+
+/// Memory of the process a thread belongs to.
+#[derive(Clone, Copy, Debug)]
+pub struct Memory {
+    tid: u32,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Direction {
+    FromClient,
+    ToClient,
+}
+
+impl Memory {
+    /// Memory as this thread sees it.
+    pub fn of(tid: u32) -> Self {
+        Self { tid }
+    }
+
+    /// Moves `length` bytes between `local` and the client; returns how many were moved before
+    /// the first page that cannot be reached.
+    ///
+    /// # Safety
+    /// `local` must be valid for `length` bytes, and for writing when they come from the client.
+    unsafe fn transfer(&self, address: u64, local: *mut u8, length: usize, direction: Direction) -> usize {
+        let mut done = 0;
+        while done < length {
+            let mut pieces = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; PIECES];
+            let (mut count, mut bytes) = (0, 0);
+            while count < PIECES && done + bytes < length {
+                let Some(at) = address.checked_add((done + bytes) as u64) else { break };
+                let piece = ((PAGE - at % PAGE) as usize).min(length - done - bytes);
+                pieces[count] = libc::iovec { iov_base: at as *mut _, iov_len: piece };
+                count += 1;
+                bytes += piece;
+            }
+            if bytes == 0 {
+                break;
+            }
+            let near = libc::iovec { iov_base: local.wrapping_add(done).cast(), iov_len: bytes };
+            let (tid, far, count) = (self.tid as libc::pid_t, pieces.as_ptr(), count as libc::c_ulong);
+            // SAFETY: `near` lies inside the caller's `length` bytes; the far addresses belong to
+            // another process and are checked by the kernel.
+            let moved = unsafe {
+                match direction {
+                    Direction::FromClient => libc::process_vm_readv(tid, &near, 1, far, count, 0),
+                    Direction::ToClient => libc::process_vm_writev(tid, &near, 1, far, count, 0),
+                }
+            };
+            let Ok(moved) = usize::try_from(moved) else { break };
+            done += moved;
+            if moved < bytes {
+                break;
+            }
+        }
+        done
+    }
+}
+
+impl UserMemory for Memory {
+    fn read(&self, address: u64, data: &mut [u8]) -> usize {
+        // SAFETY: an exclusive slice is valid for its length, also for writing.
+        data.len() - unsafe { self.transfer(address, data.as_mut_ptr(), data.len(), Direction::FromClient) }
+    }
+
+    fn write(&self, address: u64, data: &[u8]) -> usize {
+        // SAFETY: a slice is valid for its length; this direction only reads it.
+        data.len() - unsafe { self.transfer(address, data.as_ptr().cast_mut(), data.len(), Direction::ToClient) }
+    }
+}
+
+/// Whether thread `tid` belongs to group `tgid`, asked without touching `/proc`.
+fn belongs(tgid: u32, tid: u32) -> bool {
+    // SAFETY: signal 0 is only checked, never sent.
+    unsafe { libc::syscall(libc::SYS_tgkill, tgid, tid, 0) == 0 }
+}
+
+thread_local! {
+    /// The last thread this server thread looked up, and its group.
+    static LAST: Cell<(u32, u32)> = const { Cell::new((0, 0)) };
+}
+
+/// Thread group of a thread; `None` when it is gone.
+pub fn thread_group(tid: u32) -> Option<u32> {
+    if belongs(tid, tid) {
+        return Some(tid);
+    }
+    let (last, tgid) = LAST.get();
+    if last == tid && belongs(tgid, tid) {
+        return Some(tgid);
+    }
+    let tgid = status_field(&status(tid)?, "Tgid:")?.parse().ok()?;
+    LAST.set((tid, tgid));
+    Some(tgid)
+}
+
+fn status(tid: u32) -> Option<String> {
+    fs::read_to_string(format!("/proc/{tid}/status")).ok()
+}
+
+fn status_field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
+    status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
+}
+
+fn has(mask: u64, signal: i32) -> bool {
+    mask >> (signal - 1) & 1 != 0
+}
+
+/// Signals of [`signal`] that are pending for a thread and that the driver notices: a kill, and
+/// a terminate that was sent to the thread itself. A thread that is gone counts as killed.
+pub fn pending_signals(tid: u32) -> u32 {
+    let Some(status) = status(tid) else { return signal::KILL };
+    let mask = |name| status_field(&status, name).and_then(|v| u64::from_str_radix(v, 16).ok()).unwrap_or(0);
+    let (own, group) = (mask("SigPnd:"), mask("ShdPnd:"));
+    let kill = if has(own | group, libc::SIGKILL) { signal::KILL } else { 0 };
+    let term = if has(own, libc::SIGTERM) { signal::TERM } else { 0 };
+    kill | term
+}
+
+/// A handle on a process that becomes readable when the process ends.
+pub fn pidfd(tgid: u32) -> Option<std::os::fd::OwnedFd> {
+    let pid = Pid::from_raw(tgid as i32)?;
+    rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok()
+}
+
+/// Whether a process maps the file with this device and inode number. The kernel shows a mapping
+/// that was passed through under the file it was made with.
+pub fn maps(tgid: u32, device: u64, inode: u64) -> bool {
+    let Ok(maps) = fs::read_to_string(format!("/proc/{tgid}/maps")) else { return false };
+    let place = format!("{:02x}:{:02x}", libc::major(device), libc::minor(device));
+    let inode = inode.to_string();
+    maps.lines().any(|line| {
+        let mut fields = line.split_ascii_whitespace().skip(3);
+        fields.next() == Some(&place) && fields.next() == Some(&inode)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn memory() -> Memory {
+        Memory::of(std::process::id())
+    }
+
+    /// Two pages of which only the first is there.
+    fn half_mapped() -> *mut u8 {
+        // SAFETY: a fresh anonymous mapping; the second page of it is taken away again.
+        unsafe {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            let map = libc::mmap(std::ptr::null_mut(), 8192, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
+            assert_ne!(map, libc::MAP_FAILED);
+            assert_eq!(libc::munmap(map.cast::<u8>().add(4096).cast(), 4096), 0);
+            map.cast()
+        }
+    }
+
+    #[test]
+    fn a_copy_that_runs_into_a_missing_page_counts_the_bytes_left() {
+        let base = half_mapped() as u64;
+        let mut data = [7; 64];
+        assert_eq!(memory().write(base + 4096 - 16, &data), 48);
+        assert_eq!(memory().read(base + 4096 - 16, &mut data), 48);
+        assert_eq!(memory().read(base + 4096, &mut data), 64);
+        assert_eq!(memory().read(0, &mut data), 64);
+        assert_eq!(memory().read(u64::MAX - 8, &mut data), 64);
+        assert_eq!(memory().read(base, &mut []), 0);
+    }
+
+    #[test]
+    fn large_copies_arrive_whole() {
+        let source: Vec<u8> = (0..5_000_003_u32).map(|i| (i % 251) as u8).collect();
+        let mut target = vec![0; source.len()];
+        assert_eq!(memory().read(source.as_ptr() as u64, &mut target), 0);
+        assert!(source == target);
+        let mut copy = vec![0; source.len()];
+        assert_eq!(memory().write(copy.as_mut_ptr() as u64, &source), 0);
+        assert!(source == std::hint::black_box(copy));
+    }
+
+    #[test]
+    fn a_thread_belongs_to_its_process() {
+        let me = std::process::id();
+        assert_eq!(thread_group(me), Some(me));
+        // SAFETY: no arguments, cannot fail.
+        let tid = || unsafe { libc::gettid() } as u32;
+        let (found, again) =
+            std::thread::spawn(move || (thread_group(tid()), thread_group(tid()))).join().expect("thread");
+        assert_eq!((found, again), (Some(me), Some(me)));
+        assert_eq!(thread_group(u32::MAX >> 1), None);
+    }
+
+    #[test]
+    fn nothing_is_pending_for_a_thread_that_runs_and_one_that_is_gone_was_killed() {
+        assert_eq!(pending_signals(std::process::id()), 0);
+        assert_eq!(pending_signals(u32::MAX >> 1), signal::KILL);
+    }
+}

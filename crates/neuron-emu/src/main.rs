@@ -1,0 +1,9 @@
+//! `neuron-emu`: an emulated Neuron instance for unmodified programs.
+
+mod cli;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::main()
+}

@@ -1,0 +1,178 @@
+//! `neuron-emu serve`: an instance for any number of processes.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use rustix::event::PollFlags;
+use rustix::fs::{FlockOperation, flock};
+
+use crate::fuse::mount;
+use crate::fuse::pool::MAX_THREADS;
+use crate::keeper::{self, Keeper};
+use crate::machine::{Machine, MachineError, Wanted};
+use crate::publish::{NO_SHARING, PublishError, Published, publish};
+use crate::run::beside;
+use crate::signals::{Signals, Woken};
+
+/// Why nothing is served.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The directory cannot be used.
+    #[error("cannot use {}: {error}; give a directory that you may make or that is empty", path.display())]
+    Root {
+        /// The directory.
+        path: PathBuf,
+        /// Why not.
+        error: io::Error,
+    },
+    /// It holds something.
+    #[error("{} is not empty; give an empty directory, or one that does not exist", .0.display())]
+    NotEmpty(PathBuf),
+    /// Another instance is there.
+    #[error("{} has an instance already; give another directory, or stop that one first", .0.display())]
+    InUse(PathBuf),
+    /// No machine.
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+    /// Not published.
+    #[error(transparent)]
+    Publish(#[from] PublishError),
+    /// Something else of the system.
+    #[error("cannot serve: {0}")]
+    System(#[from] io::Error),
+}
+
+/// The directory an instance is published in.
+struct Root {
+    path: PathBuf,
+    made: bool,
+}
+
+impl Root {
+    fn prepare(path: &Path) -> Result<Self, ServeError> {
+        let failed = |error| ServeError::Root { path: path.to_owned(), error };
+        let absolute = std::path::absolute(path).map_err(failed)?;
+        if mount::mounted(&absolute) {
+            if fs::metadata(&absolute).is_ok() {
+                return Err(ServeError::InUse(absolute));
+            }
+            // What a killed emulator left.
+            mount::unmount(&absolute).map_err(failed)?;
+        }
+        let made = match fs::create_dir(&absolute) {
+            Ok(()) => true,
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => false,
+            Err(e) => return Err(failed(e)),
+        };
+        let path = fs::canonicalize(&absolute).map_err(failed)?;
+        if mount::mounted(&path) {
+            return Err(ServeError::InUse(path));
+        }
+        if fs::read_dir(&path).map_err(failed)?.next().is_some() {
+            return Err(ServeError::NotEmpty(path));
+        }
+        Ok(Self { path, made })
+    }
+
+    /// Holds others off that start at the same time, as long as the result lives. Not inherited
+    /// by the helper: that one may still be cleaning up when the next instance starts.
+    fn lock(&self) -> Result<fs::File, ServeError> {
+        let lock = fs::File::open(&self.path)?;
+        let held = flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok();
+        if held && !mount::mounted(&self.path) { Ok(lock) } else { Err(ServeError::InUse(self.path.clone())) }
+    }
+
+    fn leave(&self) {
+        if self.made {
+            // Somebody may have put something there.
+            let _ = fs::remove_dir(&self.path);
+        }
+    }
+}
+
+/// A path as a shell takes it.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+,:@%".contains(c);
+    if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}
+
+/// Publishes an instance at `root` until SIGTERM, SIGINT or SIGHUP comes, or somebody takes the
+/// mount away. Says on `out` when it is ready.
+///
+/// # Errors
+/// See [`ServeError`].
+pub fn serve(wanted: Wanted, root: &Path, out: &mut dyn Write) -> Result<(), ServeError> {
+    let root = Root::prepare(root)?;
+    let signals = Signals::hold(&[libc::SIGTERM, libc::SIGINT, libc::SIGHUP], &[])?;
+    let keeper = Keeper::fork(|mut socket| keeper::sweep(&root.path, root.made, &mut socket))?;
+    let result = root.lock().and_then(|_lock| {
+        let result = served(wanted, &root, &signals, out);
+        root.leave();
+        result
+    });
+    // Everything is in order; a helper that is gone does not need to know.
+    let _ = keeper.tell(keeper::GO);
+    result
+}
+
+fn served(wanted: Wanted, root: &Root, signals: &Signals, out: &mut dyn Write) -> Result<(), ServeError> {
+    let path = root.path.clone();
+    let (prepared, ready) = beside(move || -> Result<Published, ServeError> {
+        let machine = Machine::new(&wanted)?;
+        Ok(publish(machine, &path, MAX_THREADS)?)
+    })?;
+    let published = match signals.wait(&*ready, PollFlags::IN)? {
+        Woken::Other => prepared.recv().expect("the event follows the result")?,
+        Woken::Signal(_) => {
+            // The mount may have been made in this moment.
+            if mount::mounted(&root.path) {
+                mount::unmount(&root.path)?;
+            }
+            return Ok(());
+        }
+    };
+    if published.server.sharing.is_none() {
+        eprintln!("neuron-emu: {NO_SHARING}");
+    }
+    let machine = &published.server.machine;
+    let said = writeln!(
+        out,
+        "ready: {}, {} devices, driver {}; export OPENNRT_DEV_DIR={} OPENNRT_SYS_DIR={}",
+        machine.product.name,
+        machine.driver.devices().len(),
+        machine.driver.env().profile.version(),
+        quoted(&published.root.join("dev")),
+        quoted(&published.root.join("sys")),
+    )
+    .and_then(|()| out.flush());
+    // A reader that went away does not want an instance either.
+    let ended = said.and_then(|()| until_the_end(signals, &root.path));
+    published.end();
+    Ok(ended?)
+}
+
+/// Waits for a signal, or until the mount is gone: the control socket lies in the mount and keeps
+/// it alive, so the kernel does not tell through the device.
+fn until_the_end(signals: &Signals, root: &Path) -> io::Result<()> {
+    // A change of the mounts is an exceptional condition of this file.
+    let mounts = fs::File::open("/proc/self/mountinfo")?;
+    while mount::mounted(root) {
+        if signals.wait(&mounts, PollFlags::PRI)? != Woken::Other {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_quoted_only_where_a_shell_needs_it() {
+        assert_eq!(quoted(Path::new("/tmp/x-1/dev")), "/tmp/x-1/dev");
+        assert_eq!(quoted(Path::new("/tmp/it's")), r"'/tmp/it'\''s'");
+    }
+}
