@@ -221,6 +221,11 @@ pub fn reset_cores() -> bool {
     last(|draft| draft.cfg.reset_cores)
 }
 
+/// Word that init fills device memory with, from the last parse; `None` to leave it as it is.
+pub fn hbm_scrub() -> Option<u32> {
+    last(|draft| draft.cfg.scrub_hbm.then_some(draft.cfg.hbm_scrub_init_val))
+}
+
 /// Library with GPSIMD microcode, from the last parse; an empty text counts as none.
 pub fn ucode_path() -> Option<PathBuf> {
     last(|draft| Some(os(&draft.texts.neuron_ucode_path)).filter(|path| !path.is_empty()).map(PathBuf::from))

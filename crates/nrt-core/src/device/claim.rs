@@ -4,7 +4,7 @@ use super::{
     DevInfo, codename,
     count::{Refusal, Wanted, check_accessible, logical_count},
 };
-use crate::{Result, Status, log_info, log_warn};
+use crate::{Result, Status, log_error, log_info, log_warn};
 use neuron_abi::Arch;
 use std::ops::Range;
 
@@ -38,6 +38,10 @@ pub trait Marker {
     fn mark(&mut self, wish: Mark) -> std::result::Result<u32, MarkError>;
     /// Give back what [`mark`](Marker::mark) gave.
     fn unmark(&mut self, first: u32, count: u32);
+    /// Ids of other processes on the devices of these cores, as far as they can be found out.
+    fn holders(&self, _first: u32, _last: u32) -> Vec<u32> {
+        Vec::new()
+    }
 }
 
 /// The table of a simulated instance: it belongs to one process, so every core is free.
@@ -155,11 +159,36 @@ pub fn allocate(dev: &DevInfo, size: u32, wanted: &Wanted, number_set: bool, mar
             "Using NEURON_RT_VISIBLE_CORES to allocate Logical Neuron Cores, NEURON_RT_NUM_CORES is ignored"
         );
     }
-    let grant = resolve_request(dev, size, wanted, marker).map_err(|refusal| refusal.log(function))?;
+    let grant = resolve_request(dev, size, wanted, marker).map_err(|refusal| {
+        let status = refusal.log(function);
+        name_holders(function, dev, &refusal, marker);
+        status
+    })?;
     for line in banner(dev, grant) {
         log_info!(Nrt, function, "{line}");
     }
     Ok(grant)
+}
+
+/// Most process ids in one line.
+const HOLDERS: usize = 32;
+
+/// Who stands in the way of busy cores.
+fn name_holders(function: &str, dev: &DevInfo, refusal: &Refusal, marker: &dyn Marker) {
+    let holders = match *refusal {
+        Refusal::RangeBusy { first, last, size, .. } => marker.holders(first * size, (last + 1) * size - 1),
+        Refusal::Busy { .. } => {
+            let (Some(first), Some(last)) = (dev.devices.first(), dev.devices.last()) else { return };
+            let per = dev.cores_per_device;
+            marker.holders(first * per, last * per + per - 1)
+        }
+        _ => return,
+    };
+    if !holders.is_empty() {
+        let more = if holders.len() > HOLDERS { " and more" } else { "" };
+        let list: Vec<_> = holders.iter().take(HOLDERS).map(u32::to_string).collect();
+        log_error!(Nrt, function, "Processes that use these devices: {}{more}", list.join(", "));
+    }
 }
 
 fn banner(dev: &DevInfo, grant: Grant) -> [String; 2] {

@@ -1,44 +1,18 @@
 //! What a kernel driver (or `neuron-emu`) shows of its devices: the nodes in the device directory
 //! and their sysfs attributes (`facts/driver/cdev.md`, `facts/driver/sysfs.tsv`).
 //!
-//! Nothing is opened here: opening a node for reading takes one of the sixteen attach slots of
-//! the device and waits while it resets.
+//! As long as sysfs tells what is asked, nothing is opened here: opening a node for reading takes
+//! one of the sixteen attach slots of the device and waits while it resets.
 
 use super::{Absent, Backend, DevInfo, product};
 use crate::log_info;
 use neuron_abi::Arch;
+use neuron_driver::{Driver, KernelBackend, MAX_DEVICES, Mode, Node};
 use std::{
-    ffi::CString,
-    fs, io,
-    os::unix::ffi::OsStrExt,
+    io,
     path::{Path, PathBuf},
+    sync::Arc,
 };
-
-/// Device numbers the driver gives out: 0 up to this.
-pub const MAX_DEVICES: u32 = 64;
-
-/// One device number, as this process finds it.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Node {
-    /// No such file.
-    Missing,
-    /// The file is there and this process may not open it.
-    Denied(String),
-    /// Can be opened.
-    Ready,
-}
-
-/// Questions about device `index`. The answers come from files today and may come from the driver.
-pub(crate) trait Devices {
-    /// Is it there and may it be used?
-    fn node(&self, index: u32) -> Node;
-    /// Silicon generation, or what stands in the way of telling.
-    fn arch(&self, index: u32) -> Result<Arch, String>;
-    /// Physical cores; `None` when this process may not read that.
-    fn core_count(&self, index: u32) -> Result<Option<u32>, String>;
-    /// Linked devices in the driver's order; `None` when this process may not read that.
-    fn connected(&self, index: u32) -> Option<Vec<u32>>;
-}
 
 /// The device files and sysfs of this machine, wherever they are mounted.
 pub(crate) struct Host {
@@ -46,109 +20,109 @@ pub(crate) struct Host {
     pub dev: PathBuf,
     /// Mount point of sysfs.
     pub sys: PathBuf,
+    /// Both, as the runtime uses them.
+    pub driver: Arc<dyn Driver>,
 }
 
 impl Host {
     /// The configured places.
     pub fn configured() -> Host {
-        Host { dev: crate::config::dev_dir(), sys: crate::config::sys_dir() }
+        Host::at(crate::config::dev_dir(), crate::config::sys_dir())
     }
 
-    fn node_path(&self, index: u32) -> PathBuf {
-        self.dev.join(format!("neuron{index}"))
+    /// These places.
+    pub fn at(dev: PathBuf, sys: PathBuf) -> Host {
+        let driver = Arc::new(KernelBackend::new(&dev, &sys));
+        Host { dev, sys, driver }
     }
 
-    fn attribute(&self, index: u32, name: &str) -> io::Result<String> {
-        read_text(&self.sys.join(format!("class/neuron_device/neuron{index}")).join(name))
+    /// The devices this process can use.
+    pub fn discover(&self) -> Result<DevInfo, Absent> {
+        discover(&self.dev, &*self.driver)
     }
 
     /// The product name the firmware reports, without the line end.
     pub fn product_name(&self) -> io::Result<String> {
-        read_text(&self.sys.join("devices/virtual/dmi/id/product_name"))
-            .or_else(|_| read_text(&self.sys.join("class/dmi/id/product_name")))
+        let read = |path| self.driver.sysfs(path);
+        read("devices/virtual/dmi/id/product_name").or_else(|_| read("class/dmi/id/product_name"))
+    }
+
+    /// Version of the driver; `None` when it cannot be read.
+    pub fn driver_version(&self) -> Option<String> {
+        self.driver.sysfs("module/neuron/version").ok()
     }
 
     /// Whether a PCI function of the newer arch-4 silicon is present (`facts/runtime/arch.tsv`,
     /// id 0x7565). The class devices do not link to their PCI functions, so the whole bus is asked.
     pub fn has_v4_plus(&self) -> bool {
-        let is = |dir: &Path, file, value| read_text(&dir.join(file)).is_ok_and(|t| t.eq_ignore_ascii_case(value));
-        fs::read_dir(self.sys.join("bus/pci/devices")).is_ok_and(|functions| {
-            functions.flatten().any(|f| is(&f.path(), "vendor", "0x1d0f") && is(&f.path(), "device", "0x7565"))
-        })
+        const FUNCTIONS: &str = "bus/pci/devices";
+        let is = |function: &str, file: &str, value| {
+            let text = self.driver.sysfs(&format!("{FUNCTIONS}/{function}/{file}"));
+            text.is_ok_and(|text| text.eq_ignore_ascii_case(value))
+        };
+        let functions = self.driver.sysfs_names(FUNCTIONS).unwrap_or_default();
+        functions.iter().any(|f| is(f, "vendor", "0x1d0f") && is(f, "device", "0x7565"))
     }
 }
 
-/// A short text file, trimmed. Bounded: a wrong path under an override must not fill memory.
-fn read_text(path: &Path) -> io::Result<String> {
-    let mut text = Vec::new();
-    io::Read::read_to_end(&mut io::Read::take(fs::File::open(path)?, 4096), &mut text)?;
-    Ok(String::from_utf8_lossy(&text).trim().to_owned())
+fn attribute(driver: &dyn Driver, index: u32, name: &str) -> io::Result<String> {
+    driver.sysfs(&format!("class/neuron_device/neuron{index}/{name}"))
 }
 
-/// Ask the kernel whether this process has `mode` on `path`, with its effective ids; unlike
-/// reading the mode bits this includes the device rules of a container.
-fn access(path: &Path, mode: i32) -> io::Result<()> {
-    let c_path = CString::new(path.as_os_str().as_bytes())?;
-    // SAFETY: the path is a NUL-terminated string that lives through the call.
-    match unsafe { libc::faccessat(libc::AT_FDCWD, c_path.as_ptr(), mode, libc::AT_EACCESS) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
-impl Devices for Host {
-    fn node(&self, index: u32) -> Node {
-        let path = self.node_path(index);
-        let usable = access(&path, libc::F_OK).and_then(|()| access(&path, libc::R_OK | libc::W_OK));
-        match usable {
-            Ok(()) => Node::Ready,
-            Err(e) if matches!(e.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR | libc::ELOOP)) => Node::Missing,
-            Err(e) => Node::Denied(format!("{}: {e}", path.display())),
-        }
-    }
-
-    fn arch(&self, index: u32) -> Result<Arch, String> {
-        // arch_type is of no use here: Inf2 and Trn2 print the same value.
-        let mut found = String::new();
-        for name in ["instance_type", "device_name"] {
-            match self.attribute(index, &format!("info/architecture/{name}")) {
-                Ok(text) => match text.as_str() {
-                    "Trn1" | "Inf2" | "Trainium1" | "Inferentia2" => return Ok(Arch::Sunda),
-                    "Trn2" | "Trainium2" => return Ok(Arch::Cayman),
-                    "Trn3" | "Trainium3" => return Ok(Arch::Mariana),
-                    other => found = format!("{name} is {other:?}, a part this runtime does not know"),
-                },
-                Err(e) if found.is_empty() => found = format!("{name} in sysfs: {e}"),
-                Err(_) => {}
-            }
-        }
-        Err(found)
-    }
-
-    fn core_count(&self, index: u32) -> Result<Option<u32>, String> {
-        match self.attribute(index, "core_count") {
-            Ok(text) => match text.parse() {
-                Ok(n @ 1..=8) => Ok(Some(n)),
-                _ => Err(format!("core_count is {text:?}, not a number from 1 to 8")),
+/// Silicon generation of a device, or what stands in the way of telling.
+fn arch(driver: &dyn Driver, index: u32) -> Result<Arch, String> {
+    // arch_type is of no use here: Inf2 and Trn2 print the same value.
+    let (mut unknown, mut unread) = (None, String::new());
+    for name in ["instance_type", "device_name"] {
+        match attribute(driver, index, &format!("info/architecture/{name}")) {
+            Ok(text) => match text.as_str() {
+                "Trn1" | "Inf2" | "Trainium1" | "Inferentia2" => return Ok(Arch::Sunda),
+                "Trn2" | "Trainium2" => return Ok(Arch::Cayman),
+                "Trn3" | "Trainium3" => return Ok(Arch::Mariana),
+                other => unknown = Some(format!("{name} is {other:?}, a part this runtime does not know")),
             },
-            Err(_) => Ok(None),
+            Err(e) if unread.is_empty() => unread = format!("{name} in sysfs: {e}"),
+            Err(_) => {}
         }
     }
-
-    fn connected(&self, index: u32) -> Option<Vec<u32>> {
-        let text = self.attribute(index, "connected_devices").ok()?;
-        text.split(',').map(str::trim).filter(|t| !t.is_empty()).map(|t| t.parse().ok()).collect()
+    if let Some(why) = unknown {
+        return Err(why);
     }
+    // Where sysfs is hidden the device itself is asked. For queries, not for claims: closing a
+    // descriptor for claims would give back those of an nrt_init that is at work in another thread.
+    let asked = driver.open(index, Mode::Info).and_then(|file| file.identity());
+    match asked {
+        Ok(identity) => Arch::from_repr(identity.architecture)
+            .ok_or_else(|| format!("architecture {} is one this runtime does not know", identity.architecture)),
+        Err(error) => Err(format!("{unread}; {error}")),
+    }
+}
+
+/// Physical cores of a device; `None` when this process may not read that.
+fn core_count(driver: &dyn Driver, index: u32) -> Result<Option<u32>, String> {
+    match attribute(driver, index, "core_count") {
+        Ok(text) => match text.parse() {
+            Ok(n @ 1..=8) => Ok(Some(n)),
+            _ => Err(format!("core_count is {text:?}, not a number from 1 to 8")),
+        },
+        Err(_) => Ok(None),
+    }
+}
+
+/// Linked devices in the driver's order; `None` when this process may not read that.
+pub(crate) fn connected(driver: &dyn Driver, index: u32) -> Option<Vec<u32>> {
+    let text = attribute(driver, index, "connected_devices").ok()?;
+    text.split(',').map(str::trim).filter(|t| !t.is_empty()).map(|t| t.parse().ok()).collect()
 }
 
 /// The devices this process can use, ascending; holes are allowed and nothing is cut at 32.
 ///
 /// Generation and core count are those of the first one: the driver runs one generation per host.
-pub(crate) fn discover(dev_dir: &Path, devices: &dyn Devices) -> Result<DevInfo, Absent> {
+pub(crate) fn discover(dev_dir: &Path, driver: &dyn Driver) -> Result<DevInfo, Absent> {
     let mut usable = Vec::new();
     let mut denied = Vec::new();
     for index in 0..MAX_DEVICES {
-        match devices.node(index) {
+        match driver.node(index) {
             Node::Ready => usable.push(index),
             Node::Denied(why) => denied.push(why),
             Node::Missing => {}
@@ -164,8 +138,8 @@ pub(crate) fn discover(dev_dir: &Path, devices: &dyn Devices) -> Result<DevInfo,
         log_info!(Tdrv, "tdrv_get_dev_info", "Device left out, this process may not open it: {why}");
     }
     let unknown = |why| Absent::Unknown { device: first, why };
-    let arch = devices.arch(first).map_err(unknown)?;
-    let cores = devices.core_count(first).map_err(unknown)?;
+    let arch = arch(driver, first).map_err(unknown)?;
+    let cores = core_count(driver, first).map_err(unknown)?;
     Ok(DevInfo {
         backend: Backend::Kernel,
         devices: usable,
@@ -177,7 +151,8 @@ pub(crate) fn discover(dev_dir: &Path, devices: &dyn Devices) -> Result<DevInfo,
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use std::os::unix::fs::symlink;
+    use neuron_driver::{Cause, Error, File};
+    use std::{fs, os::unix::fs::symlink};
 
     /// A directory that looks like `/dev` and `/sys` of a host with these devices.
     pub(crate) struct Root {
@@ -190,7 +165,7 @@ pub(crate) mod tests {
         }
 
         pub fn host(&self) -> Host {
-            Host { dev: self.dir.path().join("dev"), sys: self.dir.path().join("sys") }
+            Host::at(self.dir.path().join("dev"), self.dir.path().join("sys"))
         }
 
         pub fn put(&self, path: &str, text: &str) -> &Root {
@@ -212,8 +187,7 @@ pub(crate) mod tests {
         }
 
         pub fn discover(&self) -> Result<DevInfo, Absent> {
-            let host = self.host();
-            discover(&host.dev, &host)
+            self.host().discover()
         }
     }
 
@@ -311,7 +285,7 @@ pub(crate) mod tests {
 
     struct Denied(Vec<u32>, Vec<u32>);
 
-    impl Devices for Denied {
+    impl Driver for Denied {
         fn node(&self, index: u32) -> Node {
             match (self.0.contains(&index), self.1.contains(&index)) {
                 (true, _) => Node::Denied(format!("/dev/neuron{index}: Permission denied")),
@@ -319,14 +293,14 @@ pub(crate) mod tests {
                 _ => Node::Missing,
             }
         }
-        fn arch(&self, _: u32) -> Result<Arch, String> {
-            Ok(Arch::Cayman)
+        fn open(&self, device: u32, _: Mode) -> neuron_driver::Result<Box<dyn File>> {
+            Err(Error { device, what: "open", cause: Cause::Denied })
         }
-        fn core_count(&self, _: u32) -> Result<Option<u32>, String> {
-            Ok(Some(8))
+        fn sysfs(&self, path: &str) -> io::Result<String> {
+            if path.ends_with("instance_type") { Ok("Trn2".into()) } else { Err(io::ErrorKind::NotFound.into()) }
         }
-        fn connected(&self, _: u32) -> Option<Vec<u32>> {
-            None
+        fn sysfs_names(&self, _: &str) -> io::Result<Vec<String>> {
+            Ok(Vec::new())
         }
     }
 
@@ -344,10 +318,11 @@ pub(crate) mod tests {
     fn links_are_read_as_the_driver_prints_them() {
         let root = Root::new();
         root.device(0, "Trn1", "2");
-        assert_eq!(root.host().connected(0), None);
-        for (text, links) in [("12, 3, 4, 1\n", Some(vec![12, 3, 4, 1])), ("\n", Some(vec![])), ("1, x\n", None)] {
+        let links = || connected(&*root.host().driver, 0);
+        assert_eq!(links(), None);
+        for (text, expected) in [("12, 3, 4, 1\n", Some(vec![12, 3, 4, 1])), ("\n", Some(vec![])), ("1, x\n", None)] {
             root.put("sys/class/neuron_device/neuron0/connected_devices", text);
-            assert_eq!(root.host().connected(0), links, "{text:?}");
+            assert_eq!(links(), expected, "{text:?}");
         }
     }
 }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 pub mod claim;
 pub mod count;
 pub(crate) mod kernel;
+pub(crate) mod layer;
 pub mod product;
 pub mod topology;
 
@@ -142,7 +143,7 @@ impl Source {
     pub(crate) fn dev_info(&self) -> std::result::Result<DevInfo, Absent> {
         match self {
             Source::Simulated(product) => Ok(simulated(product)),
-            Source::Kernel(host) => kernel::discover(&host.dev, host),
+            Source::Kernel(host) => host.discover(),
         }
     }
 }
@@ -166,11 +167,19 @@ pub fn shape(dev: &DevInfo) -> config::Shape {
     config::Shape { arch: dev.arch, family, cores_per_device: dev.cores_per_device }
 }
 
+/// Version of the kernel driver; `None` in simulation and when it cannot be read.
+pub fn driver_version() -> Option<String> {
+    match source().ok()? {
+        Source::Simulated(_) => None,
+        Source::Kernel(host) => host.driver_version(),
+    }
+}
+
 /// Devices linked to device `index`, in the driver's order; `None` when this process may not know.
 pub fn neighbours(dev: &DevInfo, index: u32) -> Option<Vec<u32>> {
     match source().ok()? {
         Source::Simulated(_) => Some(topology::neighbours(dev.arch, dev.devices.len() as u32, index)),
-        Source::Kernel(host) => kernel::Devices::connected(&host, index),
+        Source::Kernel(host) => kernel::connected(&*host.driver, index),
     }
 }
 

@@ -1,104 +1,12 @@
-//! Every product of the facts, as one table (`facts/config/instances.tsv`,
-//! `facts/runtime/fake_instances.tsv`, `facts/runtime/instance_parse_examples.tsv`).
+//! The products, from the table every room shares, held against the runtime's own facts.
 
-use neuron_abi::{Arch, Family, Size};
-
-/// One product.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Product {
-    /// Name as DMI and `NEURON_RT_FAKE_INSTANCE_TYPE` spell it.
-    pub name: &'static str,
-    /// Family number.
-    pub family: Family,
-    /// Size number.
-    pub size: Size,
-    /// Silicon generation.
-    pub arch: Arch,
-    /// Devices of the instance.
-    pub devices: u32,
-    /// Physical cores of one device.
-    pub cores_per_device: u32,
-    /// Device memory of one device, in MiB.
-    pub hbm_mib: u32,
-    /// No public product page gives the device count (or, for some, the name): it follows the
-    /// sizes of the sibling products, one Trn2 or Trn3 device per `3xlarge`.
-    pub inferred: bool,
-}
-
-/// Physical cores of one device, as every part of that generation has them (`facts/runtime/arch.tsv`).
-pub const fn cores_per_device(arch: Arch) -> u32 {
-    match arch {
-        Arch::Sunda => 2,
-        Arch::Cayman | Arch::Mariana => 8,
-    }
-}
-
-/// Device memory of one device in MiB (`facts/driver/topology.tsv`).
-pub const fn hbm_mib(arch: Arch) -> u32 {
-    1024 * match arch {
-        Arch::Sunda => 32,
-        Arch::Cayman => 96,
-        Arch::Mariana => 144,
-    }
-}
-
-const fn row(name: &'static str, family: Family, size: Size, arch: Arch, devices: u32) -> Product {
-    Product {
-        name,
-        family,
-        size,
-        arch,
-        devices,
-        cores_per_device: cores_per_device(arch),
-        hbm_mib: hbm_mib(arch),
-        inferred: false,
-    }
-}
-
-const fn inferred(name: &'static str, family: Family, size: Size, arch: Arch, devices: u32) -> Product {
-    Product { inferred: true, ..row(name, family, size, arch, devices) }
-}
-
-/// All products that can be simulated. Inf1 is not among them: this level of the runtime does not
-/// know its silicon. Every other family has at least one product.
-pub const PRODUCTS: &[Product] = &{
-    use Arch::{Cayman, Mariana, Sunda};
-    [
-        row("inf2.xlarge", Family::Inf2, Size::X1, Sunda, 1),
-        row("inf2.8xlarge", Family::Inf2, Size::X8, Sunda, 1),
-        row("inf2.24xlarge", Family::Inf2, Size::X24, Sunda, 6),
-        row("inf2.48xlarge", Family::Inf2, Size::X48, Sunda, 12),
-        inferred("inf2e.48xlarge", Family::Inf2e, Size::X48, Sunda, 12),
-        row("trn1.2xlarge", Family::Trn1, Size::X2, Sunda, 1),
-        row("trn1.32xlarge", Family::Trn1, Size::X32, Sunda, 16),
-        row("trn1n.32xlarge", Family::Trn1n, Size::X32, Sunda, 16),
-        row("trn2.3xlarge", Family::Trn2, Size::X3, Cayman, 1),
-        row("trn2.48xlarge", Family::Trn2, Size::X48, Cayman, 16),
-        row("trn2u.48xlarge", Family::Trn2u, Size::X48, Cayman, 16),
-        inferred("trn2n.48xlarge", Family::Trn2n, Size::X48, Cayman, 16),
-        inferred("trn2p.48xlarge", Family::Trn2p, Size::X48, Cayman, 16),
-        inferred("trn2es.48xlarge", Family::Trn2e, Size::X48, Cayman, 16),
-        inferred("trn2eu.48xlarge", Family::Trn2eu, Size::X48, Cayman, 16),
-        inferred("trn2-ac.24xlarge", Family::Trn2ac, Size::X24, Cayman, 8),
-        inferred("trn2u-ac.24xlarge", Family::Trn2uac, Size::X24, Cayman, 8),
-        inferred("trn3.48xlarge", Family::Trn3, Size::X48, Mariana, 16),
-        inferred("trn3s.48xlarge", Family::Trn3, Size::X48, Mariana, 16),
-        inferred("trn3p.48xlarge", Family::Trn3, Size::X48, Mariana, 16),
-        inferred("trn3-dev0.48xlarge", Family::Trn3, Size::X48, Mariana, 16),
-        inferred("trn3e.24xlarge", Family::Trn3, Size::X24, Mariana, 8),
-        inferred("trn3pd98.3xlarge", Family::Trn3pds98, Size::X3, Mariana, 1),
-    ]
-};
-
-/// The product with exactly this name.
-pub fn find(name: &str) -> Option<&'static Product> {
-    PRODUCTS.iter().find(|p| p.name == name)
-}
+pub use neuron_abi::product::{PRODUCTS, Product, cores_per_device, find, hbm_mib};
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{device::codename, instance::name};
+    use neuron_abi::{Arch, Family};
     use std::collections::HashMap;
     use strum::IntoEnumIterator;
 

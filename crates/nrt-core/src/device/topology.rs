@@ -1,47 +1,7 @@
 //! Which devices of an instance have links to each other (`facts/driver/topology.tsv`).
 
 use neuron_abi::Arch;
-
-/// A 4x4 torus, in the order the driver prints it. Its own order per device, so a table: no
-/// formula gives it.
-const TRN1: [[u32; 4]; 16] = [
-    [12, 3, 4, 1],
-    [13, 0, 5, 2],
-    [14, 1, 6, 3],
-    [15, 2, 7, 0],
-    [0, 7, 8, 5],
-    [1, 4, 9, 6],
-    [2, 5, 10, 7],
-    [3, 6, 11, 4],
-    [4, 11, 12, 9],
-    [5, 8, 13, 10],
-    [6, 9, 14, 11],
-    [7, 10, 15, 8],
-    [8, 15, 0, 13],
-    [9, 12, 1, 14],
-    [10, 13, 2, 15],
-    [11, 14, 3, 12],
-];
-
-/// As [`TRN1`], for Trn2 and Trn3.
-const TRN2: [[u32; 4]; 16] = [
-    [12, 1, 3, 4],
-    [0, 13, 5, 2],
-    [14, 3, 1, 6],
-    [2, 15, 7, 0],
-    [8, 5, 7, 0],
-    [4, 9, 1, 6],
-    [10, 7, 5, 2],
-    [6, 11, 3, 4],
-    [4, 9, 11, 12],
-    [8, 5, 13, 10],
-    [6, 11, 9, 14],
-    [10, 7, 15, 8],
-    [0, 13, 15, 8],
-    [12, 1, 9, 14],
-    [2, 15, 13, 10],
-    [14, 3, 11, 12],
-];
+use neuron_abi::kernel::topology::{INF2_LINE, INF2_RING, TRN1_NEIGHBOURS, TRN2_NEIGHBOURS};
 
 /// Devices linked to device `index` of an instance with `devices` devices, in the driver's order.
 ///
@@ -52,10 +12,12 @@ pub fn neighbours(arch: Arch, devices: u32, index: u32) -> Vec<u32> {
         return Vec::new();
     }
     match (arch, devices) {
-        (Arch::Sunda, 6) => [index.checked_sub(1), Some(index + 1).filter(|&i| i < 6)].into_iter().flatten().collect(),
-        (Arch::Sunda, 12) => vec![(index + 11) % 12, (index + 1) % 12],
+        (Arch::Sunda, INF2_LINE) => {
+            [index.checked_sub(1), Some(index + 1).filter(|&i| i < INF2_LINE)].into_iter().flatten().collect()
+        }
+        (Arch::Sunda, INF2_RING) => vec![(index + INF2_RING - 1) % INF2_RING, (index + 1) % INF2_RING],
         (_, n) if n % 16 == 0 => {
-            let torus = if arch == Arch::Sunda { &TRN1 } else { &TRN2 };
+            let torus = if arch == Arch::Sunda { &TRN1_NEIGHBOURS } else { &TRN2_NEIGHBOURS };
             torus[index as usize % 16].iter().map(|&i| i | (index & !15)).collect()
         }
         _ => Vec::new(),

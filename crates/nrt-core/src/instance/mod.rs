@@ -107,7 +107,7 @@ fn identify(source: &Source) -> Result<InstanceInfo> {
 
 fn identify_host(host: &Host) -> Result<InstanceInfo> {
     let function = "nrt_get_instance_info";
-    let arch = match device::kernel::discover(&host.dev, host) {
+    let arch = match host.discover() {
         Ok(dev) => dev.arch,
         Err(absent) => {
             let status = absent.log();

@@ -1,29 +1,44 @@
 //! The life of the runtime: `nrt_init`, `nrt_close`, fork, and what is up in between
 //! (`facts/runtime/lifecycle.md`).
 //!
-//! Order of an init: discover the devices, read the configuration, claim cores, set up memory,
-//! publish. Each step owns what it made, so a failing step drops the earlier ones and leaves START.
+//! Order of an init: discover the devices, read the configuration, ask the driver whether it fits,
+//! claim cores, open and reset their devices, set up memory, publish. Each step owns what it made, so
+//! a failing step drops the earlier ones and leaves START.
 
 mod fork;
 mod state;
 mod usage;
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
 use neuron_abi::Status;
-use parking_lot::RwLock;
+use neuron_abi::kernel::values::NdsDeviceCounter;
+use neuron_driver::requests::CoreMap;
+use parking_lot::{Mutex, RwLock};
 
 pub use state::{GateClass, State, decide, gate, state};
 pub use usage::Usage;
 
 use crate::device::claim::{self, Grant};
 use crate::device::count::Wanted;
-use crate::device::{self, Backend, DevInfo};
+use crate::device::layer::{self, Broken, Layer};
+use crate::device::{self, Backend, DevInfo, Source};
 use crate::tensor::{TensorStore, memory};
-use crate::{Result, config, dump, log, log_debug, log_error, log_info, log_warn, version};
+use crate::{Result, config, coredump, dump, log, log_debug, log_error, log_info, log_warn, version};
 
 /// Largest `nrt_framework_type_t` (`abi/enums.tsv`).
 const FRAMEWORK_MAX: u32 = 5;
+
+/// Who brings the runtime up, as `nrt_init` is told.
+#[derive(Clone, Copy)]
+struct Framework<'a> {
+    number: u32,
+    version: &'a str,
+    fal_version: &'a str,
+}
 
 /// What is up between `nrt_init` and `nrt_close`.
 pub struct Runtime {
@@ -35,6 +50,9 @@ pub struct Runtime {
     pub usage: Usage,
     /// Tensors and the memory behind them.
     pub tensors: TensorStore,
+    /// What is held of real devices; `None` in simulation. `nrt_close` takes it out, because it must
+    /// be gone before another init, and calls that are still at work keep the rest of this alive.
+    layer: Mutex<Option<Layer>>,
 }
 
 static RUNTIME: RwLock<Option<Arc<Runtime>>> = RwLock::new(None);
@@ -111,25 +129,53 @@ pub fn init(framework: u32, fw_version: &str, fal_version: &str) -> Result<()> {
         State::Child | State::Closed => return gate("nrt_init", GateClass::InitRequired),
     }
     log::reconfigure();
-    match bring_up(framework, fw_version, fal_version) {
+    match bring_up(Framework { number: framework, version: fw_version, fal_version }) {
         Ok(runtime) => {
             if dump::due(log::Level::Info) {
                 dump::dump_success(&facts(Some(&runtime)));
             }
             Ok(())
         }
-        Err(status) => {
-            report_failure("nrt_init", status);
+        Err(Broken { status, error }) => {
+            match error {
+                Some(error) => report_device_failure("nrt_init", status, &error),
+                None => report_failure("nrt_init", status),
+            }
             Err(status)
         }
     }
 }
 
-/// Print the information dump for the first call of the process that failed, and hand a failed
-/// device over to the core-dump helper.
+/// Print the information dump for the first call of the process that failed.
 pub fn report_failure(api: &str, status: Status) {
     if dump::due(log::Level::Error) {
         dump::dump_failure(&facts(runtime_if_up().as_deref()), api, status);
+    }
+}
+
+/// [`report_failure`] of a call that `error` of a device made fail. A device that is broken, not one
+/// that was asked for too much, is handed over to the core-dump helper, once a process: what it
+/// would find the next time is the same.
+pub(crate) fn report_device_failure(api: &str, status: Status, error: &neuron_driver::Error) {
+    static DUMPED: AtomicU64 = AtomicU64::new(0);
+    report_failure(api, status);
+    let bit = 1_u64.checked_shl(error.device).unwrap_or(0);
+    if !layer::is_device_failure(error) || DUMPED.fetch_or(bit, Ordering::Relaxed) & bit != 0 {
+        return;
+    }
+    let templates = config::core_dump_templates();
+    let request = coredump::Request {
+        variables: &coredump::PathVariables::of_this_thread(None, None),
+        failure: status,
+        neff_name: None,
+        neff_uuid: None,
+        error_location: Some(error.what),
+        device: Some(error.device),
+        core: None,
+        generated: None,
+    };
+    if let Err(error) = coredump::run_helper(&coredump::Gate::new(templates.local, templates.s3), &request) {
+        log_error!(Nrt, api, "The core-dump helper {} failed: {error}", coredump::HELPER);
     }
 }
 
@@ -147,21 +193,23 @@ fn log_settings() {
     }
 }
 
-fn bring_up(framework: u32, fw_version: &str, fal_version: &str) -> Result<Arc<Runtime>> {
+fn bring_up(framework: Framework<'_>) -> std::result::Result<Arc<Runtime>, Broken> {
     const API: &str = "nrt_init";
-    if framework > FRAMEWORK_MAX {
+    if framework.number > FRAMEWORK_MAX {
         log_error!(
             Nrt,
             API,
-            "framework type {framework} is not one of 0 to {FRAMEWORK_MAX}, use NRT_FRAMEWORK_TYPE_NO_FW"
+            "framework type {} is not one of 0 to {FRAMEWORK_MAX}, use NRT_FRAMEWORK_TYPE_NO_FW",
+            framework.number
         );
-        return Err(Status::Invalid);
+        return Err(Status::Invalid.into());
     }
     step(Step::Discover)?;
     let info = device::dev_info()?;
 
     step(Step::Configure)?;
-    let pending = config::parse_init(&device::shape(&info))?;
+    let shape = device::shape(&info);
+    let pending = config::parse_init(&shape)?;
     log::set_coalescing(config::log_coalescing());
     log_settings();
     log_info!(
@@ -173,25 +221,27 @@ fn bring_up(framework: u32, fw_version: &str, fal_version: &str) -> Result<Arc<R
         version::OPENNRT,
         info.backend.name()
     );
-    log_debug!(Nrt, API, "framework {framework} \"{fw_version}\" \"{fal_version}\"");
-    if info.backend == Backend::Kernel {
-        log_error!(
-            Nrt,
-            API,
-            "OpenNRT {} counts and identifies real devices but cannot start them yet, \
-             set NEURON_RT_FAKE_INSTANCE_TYPE to simulate an instance",
-            version::OPENNRT
-        );
-        return Err(Status::Failure);
-    }
+    let Framework { number, version, fal_version } = framework;
+    log_debug!(Nrt, API, "framework {number} \"{version}\" \"{fal_version}\"");
+
+    let mut layer = match device::source()? {
+        Source::Simulated(_) => None,
+        Source::Kernel(host) => {
+            step(Step::Compatible)?;
+            Some(Layer::new(&host, &info)?)
+        }
+    };
 
     step(Step::Claim)?;
-    let size = config::lnc_size(&device::shape(&info))?;
+    let size = config::lnc_size(&shape)?;
     let wanted = Wanted::from_config()?;
     let number_set = config::num_cores()?.is_some();
-    let grant = claim::allocate(&info, size, &wanted, number_set, &mut claim::Simulated)?;
-
-    step(Step::Memory)?;
+    let mut simulated = claim::Simulated;
+    let marker: &mut dyn claim::Marker = match &mut layer {
+        Some(layer) => layer,
+        None => &mut simulated,
+    };
+    let grant = claim::allocate(&info, size, &wanted, number_set, marker)?;
     let usage = Usage::new(grant.count as usize).inspect_err(|_| {
         log_error!(
             Nrt,
@@ -201,26 +251,70 @@ fn bring_up(framework: u32, fw_version: &str, fal_version: &str) -> Result<Arc<R
             usage::MAX_CORES
         )
     })?;
-    let tensors = TensorStore::fake(memory::Spec {
+
+    if let Some(layer) = &mut layer {
+        bring_up_devices(layer, grant, framework).inspect_err(|broken| {
+            log_error!(Nrt, API, "Failed to initialize devices, error:{}", broken.status.code());
+        })?;
+    }
+
+    step(Step::Memory)?;
+    let spec = memory::Spec {
         arch: info.arch,
         devices: info.devices.clone(),
         cores_per_device: info.cores_per_device,
+        core_map: layer.as_ref().map_or_else(CoreMap::default, |layer| layer.core_map().clone()),
         lnc: size,
         visible: grant.logical().collect(),
         hbm_bytes_per_device: u64::from(info.hbm_mib()?) << 20,
         p2p: config::p2p_enabled(),
         funtime: info.backend == Backend::Fake,
-    })?;
+    };
+    let tensors = match &layer {
+        None => TensorStore::fake(spec)?,
+        Some(layer) => {
+            let memory = memory::driver::DriverMemory::new(info.arch, info.cores_per_device, layer.devices());
+            TensorStore::with_backend(spec, Box::new(memory))?
+        }
+    };
 
     step(Step::Publish)?;
     let visible: Vec<u32> = grant.logical().collect();
     config::set_visible(&visible);
     config::publish(pending);
-    let runtime = Arc::new(Runtime { info, grant, usage, tensors });
+    let runtime = Arc::new(Runtime { info, grant, usage, tensors, layer: Mutex::new(layer) });
     *RUNTIME.write() = Some(runtime.clone());
     fork::mark_used();
     state::set(State::Init);
     Ok(runtime)
+}
+
+/// The part of an init that only real devices need: open, reset, clear, announce.
+fn bring_up_devices(layer: &mut Layer, grant: Grant, framework: Framework<'_>) -> std::result::Result<(), Broken> {
+    step(Step::Open)?;
+    layer.open(grant)?;
+
+    step(Step::Reset)?;
+    if config::reset_cores() {
+        layer.reset()?;
+    }
+
+    step(Step::Scrub)?;
+    if let Some(value) = config::hbm_scrub() {
+        layer.scrub(value)?;
+    }
+
+    step(Step::Announce)?;
+    let mut versions = vec![(NdsDeviceCounter::RuntimeVersion, layer::version_counter(version::VENDOR_TEXT))];
+    if framework.number != 0 {
+        versions.push((NdsDeviceCounter::FrameworkVersion, layer::version_counter(framework.version)));
+        versions.push((NdsDeviceCounter::FalVersion, layer::version_counter(framework.fal_version)));
+    }
+    layer.publish(&versions);
+    for vcore in 0..grant.count {
+        log_info!(Tdrv, "tdrv_init", "Initialized vcore: {vcore}");
+    }
+    Ok(())
 }
 
 /// `nrt_close`. Does nothing unless the runtime is up.
@@ -244,6 +338,8 @@ pub fn close() {
         if users > 0 {
             log_warn!(Nrt, API, "{users} calls are still at work, what they use is released when they end");
         }
+        // Claims and descriptors, which calls at work keep for themselves as long as they need them.
+        drop(runtime.layer.lock().take());
     }
     drop(runtime);
     config::unpublish();
@@ -251,7 +347,11 @@ pub fn close() {
 }
 
 fn facts(runtime: Option<&Runtime>) -> dump::Facts {
-    let mut facts = dump::Facts { git_hash: version::GIT_HASH.into(), ..dump::Facts::of_this_host() };
+    let mut facts = dump::Facts {
+        git_hash: version::GIT_HASH.into(),
+        driver: device::driver_version(),
+        ..dump::Facts::of_this_host()
+    };
     if let Some(runtime) = runtime {
         facts.lnc = runtime.grant.size;
         facts.visible_cores = runtime.grant.logical().collect();
@@ -264,9 +364,23 @@ fn facts(runtime: Option<&Runtime>) -> dump::Facts {
 enum Step {
     Discover,
     Configure,
+    Compatible,
     Claim,
+    Open,
+    Reset,
+    Scrub,
+    Announce,
     Memory,
     Publish,
+}
+
+#[cfg(test)]
+impl Step {
+    /// Steps a simulated instance does not take.
+    fn of_devices(self) -> bool {
+        use Step::{Announce, Compatible, Open, Reset, Scrub};
+        matches!(self, Compatible | Open | Reset | Scrub | Announce)
+    }
 }
 
 #[cfg(not(test))]
@@ -284,8 +398,14 @@ fn step(step: Step) -> Result<()> {
 }
 
 #[cfg(test)]
+#[path = "../../../../tests/common/emu.rs"]
+mod emu;
+
+#[cfg(test)]
 mod tests {
+    use super::emu::{self, Served};
     use super::*;
+    use std::path::PathBuf;
     use strum::IntoEnumIterator;
 
     fn nothing_is_held() {
@@ -295,30 +415,60 @@ mod tests {
         assert_eq!(runtime().err(), Some(Status::Uninitialized));
     }
 
-    /// Drives the process-wide lifecycle, so it runs alone, in a child of its own.
+    const CHILD: &str = "OPENNRT_TEST_CHILD";
+
+    /// Runs a test again in a process of its own, because it drives the process-wide lifecycle. True
+    /// in that process.
+    fn alone(test: &str, variables: &[(&str, PathBuf)]) -> bool {
+        if std::env::var_os(CHILD).is_some() {
+            return true;
+        }
+        let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("NEURON_") {
+                command.env_remove(name);
+            }
+        }
+        command.args(["--exact", &format!("lifecycle::tests::{test}"), "--nocapture"]).env(CHILD, "1");
+        assert!(command.envs(variables.iter().cloned()).status().unwrap().success());
+        false
+    }
+
+    fn fails_at(step: Step, nothing_is_held: impl Fn()) {
+        FAIL_AT.set(Some(step));
+        assert_eq!(init(1, "", ""), Err(Status::Resource), "{step:?}");
+        nothing_is_held();
+        FAIL_AT.set(None);
+        assert_eq!(init(1, "", ""), Ok(()), "{step:?}");
+        assert_eq!(state(), State::Init);
+        close();
+        nothing_is_held();
+    }
+
     #[test]
     fn failure_at_each_step_leaves_start_and_holds_nothing() {
-        const CHILD: &str = "OPENNRT_TEST_CHILD";
+        let test = "failure_at_each_step_leaves_start_and_holds_nothing";
+        if alone(test, &[("NEURON_RT_FAKE_INSTANCE_TYPE", "trn1.2xlarge".into())]) {
+            Step::iter().filter(|step| !step.of_devices()).for_each(|step| fails_at(step, nothing_is_held));
+        }
+    }
+
+    /// The second init after each failure claims the same cores, so the first has given them back.
+    #[test]
+    fn failure_at_each_step_on_devices_leaves_no_claim_and_no_descriptor() {
+        let test = "failure_at_each_step_on_devices_leaves_no_claim_and_no_descriptor";
         if std::env::var_os(CHILD).is_none() {
-            let test = "lifecycle::tests::failure_at_each_step_leaves_start_and_holds_nothing";
-            let status = std::process::Command::new(std::env::current_exe().unwrap())
-                .args(["--exact", test, "--nocapture"])
-                .env(CHILD, "1")
-                .env("NEURON_RT_FAKE_INSTANCE_TYPE", "trn1.2xlarge")
-                .status()
-                .unwrap();
-            assert!(status.success());
+            let Some(served) = Served::start(&emu::program(), "trn1.2xlarge", &["--hbm-gib", "8"]) else { return };
+            alone(test, &served.variables());
             return;
         }
-        for step in Step::iter() {
-            FAIL_AT.set(Some(step));
-            assert_eq!(init(1, "", ""), Err(Status::Resource), "{step:?}");
+        let nodes = std::env::var("OPENNRT_DEV_DIR").unwrap();
+        let held = || {
             nothing_is_held();
-            FAIL_AT.set(None);
-            assert_eq!(init(1, "", ""), Ok(()), "{step:?}");
-            assert_eq!(state(), State::Init);
-            close();
-            nothing_is_held();
-        }
+            let open = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+            let open: Vec<_> = open.filter_map(|fd| std::fs::read_link(fd.path()).ok()).collect();
+            assert!(!open.iter().any(|path| path.starts_with(&nodes)), "{open:?}");
+        };
+        Step::iter().for_each(|step| fails_at(step, held));
     }
 }

@@ -125,8 +125,12 @@ impl TensorStore {
             for place in core.places() {
                 log_error!(Tdrv, ALLOCATE, "{}", table_line(place, &self.memory));
             }
-            if let AllocError::Host(error) = error {
-                log_error!(Tdrv, ALLOCATE, "The host could not provide the simulated HBM: {error}");
+            match error {
+                AllocError::Exhausted => {}
+                AllocError::Host(error) => {
+                    log_error!(Tdrv, ALLOCATE, "The host could not provide the simulated HBM: {error}")
+                }
+                AllocError::Driver(error) => log_error!(Tdrv, ALLOCATE, "{error}"),
             }
             Status::Resource
         })

@@ -263,6 +263,7 @@ impl Bytes for HostBytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use neuron_driver::requests::CoreMap;
     use std::os::unix::fs::MetadataExt;
 
     fn memory(arch: Arch, hbm_bytes_per_device: u64) -> FakeMemory {
@@ -271,6 +272,7 @@ mod tests {
             arch,
             devices,
             cores_per_device: 8,
+            core_map: CoreMap::default(),
             lnc: 1,
             visible: vec![0],
             hbm_bytes_per_device,

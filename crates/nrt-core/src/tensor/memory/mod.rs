@@ -12,9 +12,11 @@ use std::{
 };
 
 use neuron_abi::Arch;
+use neuron_driver::requests::CoreMap;
 
 use crate::{Result, Status, log_error};
 
+pub mod driver;
 pub mod fake;
 mod ranges;
 mod words;
@@ -28,6 +30,8 @@ pub struct Spec {
     pub devices: Vec<u32>,
     /// Physical cores of one device.
     pub cores_per_device: u32,
+    /// Which physical cores of the devices are behind the core numbers of the instance.
+    pub core_map: CoreMap,
     /// Physical cores of one logical core.
     pub lnc: u32,
     /// Instance-wide numbers of the logical cores of this process; the caller's core numbers are
@@ -139,6 +143,8 @@ pub enum AllocError {
     Exhausted,
     /// The host refused.
     Host(io::Error),
+    /// The driver refused.
+    Driver(neuron_driver::Error),
 }
 
 impl fmt::Display for AllocError {
@@ -146,6 +152,7 @@ impl fmt::Display for AllocError {
         match self {
             AllocError::Exhausted => f.write_str("no free block is large enough"),
             AllocError::Host(error) => write!(f, "the host refused: {error}"),
+            AllocError::Driver(error) => error.fmt(f),
         }
     }
 }
@@ -161,12 +168,16 @@ pub struct Usage {
     pub largest_free: u64,
 }
 
-/// The backend that holds the memory: the fake instance, later a driver.
+/// The backend that holds the memory: the fake instance or a driver.
 pub trait DeviceMemory: Send + Sync {
     /// Take `size` > 0 bytes; the block may be larger. Its content is not defined.
     fn alloc(&self, place: Place, size: usize) -> std::result::Result<Box<dyn Block>, AllocError>;
     /// Take `size` > 0 bytes of host memory that `device` can reach.
     fn alloc_pinned(&self, device: u32, size: usize) -> std::result::Result<Box<dyn Bytes>, AllocError>;
+    /// Size of one HBM in bytes.
+    fn limit(&self, place: Place) -> u64 {
+        self.usage(place).limit
+    }
     /// How full one HBM is.
     fn usage(&self, place: Place) -> Usage;
     /// Address and size of the mapping of a whole HBM; `None` where the driver has no such mapping.
@@ -263,32 +274,41 @@ impl Memory {
     /// How full the memory of logical core `vnc` is; `None` when it is not visible.
     pub fn stats(&self, vnc: u32) -> Option<Stats> {
         let core = self.core(vnc)?;
-        let limit: u64 = core.places().map(|place| self.backend.usage(place).limit).sum();
+        let limit: u64 = core.places().map(|place| self.backend.limit(place)).sum();
         let used = self.used[vnc as usize].load(Ordering::Relaxed);
         Some(Stats { bytes_used: used as usize, bytes_limit: limit as usize })
     }
 }
 
-/// Where logical core `logical` of the instance is.
+/// Where logical core `logical` of the instance is. Cores and devices are numbered over the whole
+/// instance, so a hidden device leaves a hole and shifts nothing.
 fn core(spec: &Spec, logical: u32) -> Result<Core> {
-    let hbms = HbmMap::of(spec.arch).bases.len() as u64;
-    let (cores, lnc) = (u64::from(spec.cores_per_device), u64::from(spec.lnc));
-    let first = u64::from(logical) * lnc;
-    let device = first.checked_div(cores).and_then(|position| spec.devices.get(position as usize));
-    let (Some(&device), true) = (device, lnc > 0) else {
+    let hbms = HbmMap::of(spec.arch).bases.len() as u32;
+    let per = spec.cores_per_device;
+    // Wide, because a number nobody has checked may be any.
+    let first = u64::from(logical) * u64::from(spec.lnc);
+    let numbers = first..first + u64::from(spec.lnc);
+    let known = |number| u32::try_from(number).ok().filter(|_| per > 0);
+    let places: Option<Vec<_>> = numbers.map(|n| Some(spec.core_map.locate(known(n)?, per))).collect();
+    let place = places.filter(|places| !places.is_empty()).filter(|places| {
+        let device = places[0].0;
+        spec.devices.contains(&device) && places.iter().all(|place| place.0 == device)
+    });
+    let Some(places) = place else {
         log_error!(
             Tdrv,
             "nrt_init",
-            "Logical core {logical} is on no device ({} devices of {cores} cores, logical core size {lnc}); \
+            "Logical core {logical} is on no device ({} devices of {per} cores, logical core size {}); \
              check NEURON_RT_VISIBLE_CORES",
-            spec.devices.len()
+            spec.devices.len(),
+            spec.lnc
         );
         return Err(Status::Invalid);
     };
-    let first = first % cores;
-    let last = (first + lnc - 1).min(cores - 1);
-    let (first_hbm, last_hbm) = (first * hbms / cores, last * hbms / cores);
-    Ok(Core { device, first_core: first as u32, first_hbm: first_hbm as u32, hbms: (last_hbm - first_hbm + 1) as u32 })
+    let cores = places.iter().map(|place| place.1);
+    let (first_core, last_core) = (cores.clone().min().unwrap_or(0), cores.max().unwrap_or(0));
+    let hbm = |core| core * hbms / per;
+    Ok(Core { device: places[0].0, first_core, first_hbm: hbm(first_core), hbms: hbm(last_core) - hbm(first_core) + 1 })
 }
 
 /// Device memory in use by a tensor; freed and taken off the books when dropped.
@@ -347,6 +367,7 @@ mod tests {
             arch,
             devices: vec![0, 3],
             cores_per_device,
+            core_map: CoreMap::default(),
             lnc,
             visible: vec![],
             hbm_bytes_per_device: 1 << 30,
@@ -357,13 +378,15 @@ mod tests {
         let table = [
             (spec(Arch::Sunda, 1, 2), 0, at(0, 0, 0, 1)),
             (spec(Arch::Sunda, 1, 2), 1, at(0, 1, 1, 1)),
-            (spec(Arch::Sunda, 1, 2), 3, at(3, 1, 1, 1)),
-            (spec(Arch::Sunda, 1, 2), 4, None),
+            (spec(Arch::Sunda, 1, 2), 2, None),
+            (spec(Arch::Sunda, 1, 2), 7, at(3, 1, 1, 1)),
+            (spec(Arch::Sunda, 1, 2), 8, None),
             (spec(Arch::Cayman, 1, 8), 3, at(0, 3, 1, 1)),
-            (spec(Arch::Cayman, 1, 8), 15, at(3, 7, 3, 1)),
-            (spec(Arch::Cayman, 2, 8), 5, at(3, 2, 1, 1)),
+            (spec(Arch::Cayman, 1, 8), 31, at(3, 7, 3, 1)),
+            (spec(Arch::Cayman, 2, 8), 13, at(3, 2, 1, 1)),
+            (spec(Arch::Cayman, 16, 8), 0, None),
             (spec(Arch::Mariana, 4, 8), 1, at(0, 4, 2, 2)),
-            (spec(Arch::Mariana, 8, 8), 1, at(3, 0, 0, 4)),
+            (spec(Arch::Mariana, 8, 8), 3, at(3, 0, 0, 4)),
             (spec(Arch::Mariana, 8, 8), 2, None),
             (spec(Arch::Mariana, 8, 8), u32::MAX, None),
             (spec(Arch::Mariana, 0, 8), 0, None),

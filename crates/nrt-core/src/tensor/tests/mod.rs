@@ -24,6 +24,7 @@ fn spec(arch: Arch, lnc: u32) -> Spec {
         arch,
         devices: vec![0, 1],
         cores_per_device,
+        core_map: Default::default(),
         lnc,
         visible: (0..2 * cores_per_device / lnc).collect(),
         hbm_bytes_per_device: 64 * MIB as u64,
