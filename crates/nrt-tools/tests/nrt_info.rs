@@ -182,3 +182,35 @@ fn a_reader_that_goes_away_is_no_error() {
     let out = child.wait_with_output().unwrap();
     assert_eq!((out.status.code(), String::from_utf8_lossy(&out.stderr).as_ref()), (Some(0), ""));
 }
+
+/// B054: the ids with their aliases, the stale shipped line, and the devices of the host.
+#[test]
+fn pci_lists_ids_aliases_the_stale_hint_and_matching_devices() {
+    let sys = tempfile::tempdir().unwrap();
+    let listing = |json: &[&str]| {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_nrt-info"))
+            .arg("--pci")
+            .args(json)
+            .env("OPENNRT_SYS_DIR", sys.path())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let text = listing(&[]);
+    for id in ["1d0f:7164", "1d0f:7264", "1d0f:7364", "1d0f:7564", "1d0f:7565"] {
+        assert!(text.contains(id), "{text}");
+    }
+    assert!(text.contains("pci:v00001D0Fd00007064") && text.contains("is stale"), "{text}");
+    assert!(text.contains("No device of this host matches"), "{text}");
+
+    let device = sys.path().join("bus/pci/devices/0000:00:1e.0");
+    std::fs::create_dir_all(&device).unwrap();
+    for (name, value) in [("vendor", "0x1d0f\n"), ("device", "0x7364\n"), ("revision", "0x01\n")] {
+        std::fs::write(device.join(name), value).unwrap();
+    }
+    let json: serde_json::Value = serde_json::from_str(&listing(&["--json"])).unwrap();
+    assert_eq!(json["devices"][0]["address"], "0000:00:1e.0");
+    assert_eq!((&json["devices"][0]["arch"], &json["devices"][0]["revision"]), (&3.into(), &1.into()));
+    assert_eq!(json["shipped_alias"]["in_table"], false);
+}

@@ -33,6 +33,9 @@ struct Args {
     /// List every configuration variable and its value instead
     #[arg(long)]
     config: bool,
+    /// List the PCI ids of the kernel driver and the matching devices of this host instead
+    #[arg(long, conflicts_with = "config")]
+    pci: bool,
 }
 
 /// Print `text`; a reader that has gone away is not an error.
@@ -40,6 +43,13 @@ fn print(text: &str) -> ExitCode {
     match std::io::stdout().lock().write_all(text.as_bytes()) {
         Err(e) if e.kind() != ErrorKind::BrokenPipe => fail(&format!("cannot write to standard output: {e}")),
         _ => ExitCode::SUCCESS,
+    }
+}
+
+fn print_json(value: &impl serde::Serialize) -> ExitCode {
+    match serde_json::to_string_pretty(value) {
+        Ok(json) => print(&(json + "\n")),
+        Err(e) => fail(&format!("cannot write the report as JSON: {e}")),
     }
 }
 
@@ -54,11 +64,15 @@ fn main() -> ExitCode {
     if args.config {
         return info::config::run(args.json);
     }
+    if args.pci {
+        return match info::pci::gather() {
+            Ok(listing) if args.json => print_json(&listing),
+            Ok(listing) => print(&info::pci::render(&listing)),
+            Err(sentence) => fail(&sentence),
+        };
+    }
     match info::gather() {
-        Ok(report) if args.json => match serde_json::to_string_pretty(&report) {
-            Ok(json) => print(&(json + "\n")),
-            Err(e) => fail(&format!("cannot write the report as JSON: {e}")),
-        },
+        Ok(report) if args.json => print_json(&report),
         Ok(report) => print(&info::text::render(&report)),
         Err(Failure::Sentence(sentence)) => fail(&sentence),
         Err(Failure::Logged(_)) => ExitCode::FAILURE,

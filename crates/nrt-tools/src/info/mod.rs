@@ -15,6 +15,7 @@ use nrt_core::{
 use serde::Serialize;
 
 pub mod config;
+pub mod pci;
 pub mod text;
 
 /// Why there is nothing to show.
