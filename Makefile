@@ -56,6 +56,8 @@ test: test-package test-fuzz check ## Everything: packages, fuzz smoke, then cod
 .PHONY: check
 check: setup ## All tests but packages and fuzzing
 	cargo test --workspace --no-fail-fast
+	@# The reset engine on the primitives of the schedule explorer: another build of the same crate.
+	cargo test -p neuron-kmd --features shuttle --test shuttle
 
 .PHONY: lint
 lint: ## Format, clippy with warnings denied, documentation
@@ -94,7 +96,7 @@ install: ## Install under DESTDIR/PREFIX (run `make release` first, or it is don
 	ln -sf $(REALNAME) $(DESTDIR)$(PREFIX)/lib/$(SONAME)
 	ln -sf $(SONAME) $(DESTDIR)$(PREFIX)/lib/libnrt.so
 	install -m 644 include/nrt/*.h $(DESTDIR)$(PREFIX)/include/nrt
-	install -m 755 $(PACKAGED)/nrt-info $(PACKAGED)/nrt-abi $(DESTDIR)$(PREFIX)/bin
+	install -m 755 $(PACKAGED)/nrt-info $(PACKAGED)/nrt-abi $(PACKAGED)/neuron-emu $(DESTDIR)$(PREFIX)/bin
 	sed -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@VERSION@|$(VENDOR_VERSION)|g' packaging/nrt.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/nrt.pc
 	@echo 'Programs find the library with: export LD_LIBRARY_PATH=$(PREFIX)/lib$${LD_LIBRARY_PATH:+:$$LD_LIBRARY_PATH}'
 

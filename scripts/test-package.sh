@@ -20,7 +20,7 @@ for root in "$work/opennrt-$version-x86_64-linux" "$work/deb/usr"; do
     [ -f "$root/lib/pkgconfig/nrt.pc" ] || die "$root/lib/pkgconfig/nrt.pc is missing"
 
     "$root/bin/nrt-abi" check "$lib" || die "$lib has another surface than the table"
-    for file in "$lib" "$root/bin/nrt-abi" "$root/bin/nrt-info"; do
+    for file in "$lib" "$root"/bin/*; do
         newest=$(readelf --version-info "$file" | grep -o 'GLIBC_[0-9.]*' | sort -Vu | tail -n 1)
         [ "$(printf '%s\nGLIBC_2.28\n' "$newest" | sort -V | tail -n 1)" = GLIBC_2.28 ] || die "$file needs $newest, the floor is GLIBC_2.28"
     done
@@ -30,5 +30,6 @@ for root in "$work/opennrt-$version-x86_64-linux" "$work/deb/usr"; do
     gcc -std=c11 -I "$root/include" examples/hello_nrt.c -L "$root/lib" -lnrt -o "$work/hello"
     NEURON_RT_FAKE_INSTANCE_TYPE=trn2.48xlarge LD_LIBRARY_PATH=$root/lib "$work/hello" | grep -q '64 total' || die "the example does not count 64 cores on $lib"
     NEURON_RT_FAKE_INSTANCE_TYPE=trn1.2xlarge "$root/bin/nrt-info" >/dev/null || die "nrt-info fails on a simulated instance"
+    "$root/bin/neuron-emu" --version >/dev/null || die "neuron-emu does not start"
     echo "package $root: ok, library $size bytes, needs up to $newest"
 done

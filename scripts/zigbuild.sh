@@ -9,4 +9,4 @@ fi
 tools=$(cd "$tools" && pwd)
 export PATH="$tools/bin:$PATH" PYTHONPATH="$tools${PYTHONPATH:+:$PYTHONPATH}"
 export CARGO_ZIGBUILD_ZIG_PATH="$tools/ziglang/zig"
-exec cargo zigbuild --release --target "$1" -p nrt -p nrt-tools
+exec cargo zigbuild --release --target "$1" -p nrt -p nrt-tools -p neuron-emu
