@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Claims of the finished issues: letter and number of the last one.
-const FINISHED: &[(char, u32)] = &[('A', 132)];
+const FINISHED: &[(char, u32)] = &[('A', 132), ('B', 59), ('C', 139)];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
