@@ -8,6 +8,7 @@ use super::{
     parse::{Reason, Text, Value, excerpt, show_ints, utf8},
     table::{self, Mark},
 };
+use crate::inspect::EVENT_TYPES;
 use neuron_abi::{Arch, Family};
 use std::{borrow::Cow, ffi::OsString, os::unix::ffi::OsStringExt, path::PathBuf};
 
@@ -132,56 +133,6 @@ impl Value for CoreFilter {
         show_ints(&(0..256).filter(|core| self.0[*core as usize]).collect::<Vec<_>>())
     }
 }
-
-/// The 46 kinds of system trace events in number order (`facts/abi/enums.tsv`).
-pub(crate) const EVENT_TYPES: [&str; 46] = [
-    "generic",
-    "model_load",
-    "post_request",
-    "execute_api",
-    "runtime_execute",
-    "cc_load",
-    "cc_exec_barrier",
-    "device_exec",
-    "cc_exec",
-    "tensor_read",
-    "tensor_write",
-    "tensor_read_batch",
-    "tensor_write_batch",
-    "num_err",
-    "enc_barrier_recv",
-    "enc_barrier_send",
-    "enc_barrier",
-    "exec_pre",
-    "exec_core",
-    "exec_wait",
-    "exec_post",
-    "model_switch",
-    "model_submit",
-    "async_sema_wait",
-    "hw_notify",
-    "timestamp_sync",
-    "nc_model_switch",
-    "tensor_alloc",
-    "tensor_free",
-    "tensor_block_while_exec",
-    "dmem_buf_copyin",
-    "dmem_buf_copyout",
-    "dmem_buf_batch_copyin",
-    "dmem_buf_batch_copyout",
-    "dma_mem_alloc",
-    "dma_mem_dealloc",
-    "consume_tpb_status_notifications",
-    "consume_topsp_cc_notifications",
-    "consume_error_notifications",
-    "consume_pool_stdio",
-    "cc_prepare",
-    "cc_schedule",
-    "hostcc_build_context",
-    "hostcc_load",
-    "hostcc_exec",
-    "hostcc_wait",
-];
 
 /// The event numbers the hardware makes; all others are software events.
 pub(crate) const HARDWARE_EVENTS: [usize; 7] = [6, 7, 8, 13, 24, 25, 26];

@@ -3,10 +3,11 @@
 use super::*;
 use crate::config::{
     choice::{UltraserverMode, Verbosity},
-    inspect::{EVENT_TYPES, HARDWARE_EVENTS},
+    inspect::HARDWARE_EVENTS,
     prefix::PROFILE_KINDS,
     record::{Field, Fp8Bundle, HeapRecord, Histogram, IntMap, IntVec, MapNode, StaticRecord},
 };
+use crate::inspect::EVENT_TYPES;
 
 fn members(fields: &[Field]) -> Vec<Field> {
     fields.iter().filter(|field| !field.name.starts_with("_pad")).copied().collect()
