@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 use neuron_emu::faults::{self, Order};
 use neuron_emu::machine::Wanted;
+use neuron_emu::vfio::{self, Devices};
 use neuron_emu::{control, keeper, namespace, replay, run, serve};
 use neuron_kmd::Profile;
 use serde_json::{Value, json};
@@ -48,6 +49,18 @@ enum Command {
         #[arg(long, value_name = "DIR")]
         root: PathBuf,
     },
+    /// Serve the PCI devices alone to virtual machines, one socket each, until SIGTERM or SIGINT
+    #[command(after_help = help_of_faults(
+        "The sockets are DIR/neuron0.sock and so on, for vfio-user-pci of QEMU 10.1 or later.\n\
+         The driver is the machine's own; see docs/vm.md."
+    ))]
+    VfioUser {
+        #[command(flatten)]
+        product: Product,
+        /// Directory for the sockets; made when it is not there yet
+        #[arg(long, value_name = "DIR")]
+        socket_dir: PathBuf,
+    },
     /// Ask or change a published instance; answers are JSON
     #[command(after_help = help_of_faults(""))]
     Ctl {
@@ -85,19 +98,25 @@ enum Ask {
 }
 
 #[derive(Args)]
-struct Instance {
+struct Product {
     /// Instance type, such as trn1.32xlarge
     #[arg(long, value_name = "TYPE")]
     instance: String,
-    /// Driver release: 2.24.7, 2.26.5 or 2.27.4
-    #[arg(long, value_name = "VERSION", default_value = "2.27.4")]
-    driver: Profile,
     /// Memory of one device in GiB [default: OPENNRT_HBM_MIB, or what the product has]
     #[arg(long, value_name = "N")]
     hbm_gib: Option<u32>,
     /// Fault from the start; may be given more than once
     #[arg(long, value_name = "KIND[:ARGS][@DEVICES]")]
     fault: Vec<Order>,
+}
+
+#[derive(Args)]
+struct Instance {
+    #[command(flatten)]
+    product: Product,
+    /// Driver release: 2.24.7, 2.26.5 or 2.27.4
+    #[arg(long, value_name = "VERSION", default_value = "2.27.4")]
+    driver: Profile,
     /// Parameter of the kernel module; may be given more than once
     #[arg(long, value_name = "NAME=VALUE")]
     param: Vec<String>,
@@ -107,9 +126,9 @@ fn help_of_faults(before: &str) -> String {
     format!("{before}\n\n{}", faults::help()).trim().to_owned()
 }
 
-impl Instance {
-    fn wanted(self) -> Result<Wanted, String> {
-        let mib = match (self.hbm_gib, std::env::var("OPENNRT_HBM_MIB")) {
+impl Product {
+    fn devices(self) -> Result<Devices, String> {
+        let hbm_mib = match (self.hbm_gib, std::env::var("OPENNRT_HBM_MIB")) {
             (Some(gib), _) => Some(gib.saturating_mul(1024)),
             (None, Ok(text)) if !text.is_empty() => Some(text.parse().map_err(|_| {
                 let text: String = text.chars().take(40).collect();
@@ -117,13 +136,14 @@ impl Instance {
             })?),
             _ => None,
         };
-        Ok(Wanted {
-            instance: self.instance,
-            driver: self.driver,
-            hbm_mib: mib,
-            faults: self.fault,
-            params: self.param.join(" "),
-        })
+        Ok(Devices { instance: self.instance, hbm_mib, faults: self.fault })
+    }
+}
+
+impl Instance {
+    fn wanted(self) -> Result<Wanted, String> {
+        let Devices { instance, hbm_mib, faults } = self.product.devices()?;
+        Ok(Wanted { instance, driver: self.driver, hbm_mib, faults, params: self.param.join(" ") })
     }
 }
 
@@ -170,6 +190,13 @@ pub fn main() -> ExitCode {
         Command::Serve { instance, root } => match instance.wanted() {
             Err(sentence) => fail(1, &sentence),
             Ok(wanted) => match serve::serve(wanted, &root, &mut io::stdout()) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(error) => fail(1, &error),
+            },
+        },
+        Command::VfioUser { product, socket_dir } => match product.devices() {
+            Err(sentence) => fail(1, &sentence),
+            Ok(wanted) => match vfio::serve(&wanted, &socket_dir, &mut io::stdout()) {
                 Ok(()) => ExitCode::SUCCESS,
                 Err(error) => fail(1, &error),
             },

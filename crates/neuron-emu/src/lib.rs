@@ -14,6 +14,7 @@
 //!    │            ├─► waiting.rs                        calls in flight and what ends them
 //!    │            ├─► mapped.rs                         files that are closed but still mapped
 //!    │            ▼
+//!    ├──► vfio/                                         the devices alone, for virtual machines
 //!    └──► control.rs                                    JSON lines over a socket, and its client
 //! ```
 //!
@@ -54,4 +55,5 @@ pub mod serve;
 pub mod server;
 pub mod signals;
 pub mod tree;
+pub mod vfio;
 pub mod waiting;

@@ -83,28 +83,35 @@ pub struct Machine {
     pub clock: Arc<dyn Clock>,
 }
 
-impl Machine {
-    /// Smallest device memory, MiB: the reserved part, the small pool and some room for each
-    /// channel.
-    const SMALLEST_MIB: u32 = 8 << 10;
+/// Smallest device memory, MiB: the reserved part, the small pool and some room for each channel.
+const SMALLEST_MIB: u32 = 8 << 10;
 
+/// The product of this name, when its devices can have that much memory.
+pub(crate) fn product(name: &str, hbm_mib: Option<u32>) -> Result<&'static Product, MachineError> {
+    let product = product::find(name).ok_or_else(|| {
+        let names: Vec<_> = PRODUCTS.iter().map(|p| p.name).collect();
+        MachineError::Instance(name.chars().take(60).collect(), names.join(", "))
+    })?;
+    match hbm_mib.filter(|mib| !(SMALLEST_MIB..=product.hbm_mib).contains(mib)) {
+        Some(asked) => {
+            let (low, high) = (SMALLEST_MIB, product.hbm_mib);
+            Err(MachineError::Memory { asked, instance: product.name, low, high })
+        }
+        None => Ok(product),
+    }
+}
+
+impl Machine {
     /// Makes the devices, gives them their faults and loads the driver. Takes as long as the
     /// probes do: at once, unless a fault keeps them waiting.
     ///
     /// # Errors
     /// See [`MachineError`].
     pub fn new(wanted: &Wanted) -> Result<Self, MachineError> {
-        let product = product::find(&wanted.instance).ok_or_else(|| {
-            let names: Vec<_> = PRODUCTS.iter().map(|p| p.name).collect();
-            MachineError::Instance(wanted.instance.chars().take(60).collect(), names.join(", "))
-        })?;
+        let product = product(&wanted.instance, wanted.hbm_mib)?;
         let id = neuron_abi::kernel::pci::VENDOR;
         if neuron_abi::kernel::pci::find(id, product.pci_device(), wanted.driver.release()).is_none() {
             return Err(MachineError::Unknown { driver: wanted.driver.version(), instance: product.name });
-        }
-        if let Some(asked) = wanted.hbm_mib.filter(|mib| !(Self::SMALLEST_MIB..=product.hbm_mib).contains(mib)) {
-            let (low, high) = (Self::SMALLEST_MIB, product.hbm_mib);
-            return Err(MachineError::Memory { asked, instance: product.name, low, high });
         }
         let clock: Arc<dyn Clock> = RealClock::new();
         let bus = instance::bus(product, wanted.hbm_mib, &clock)
@@ -131,7 +138,8 @@ impl Machine {
     }
 }
 
-fn inject(bus: &[Arc<Silicon>], order: &Order) -> Result<(), FaultError> {
+/// Gives a fault to the devices it is for.
+pub(crate) fn inject(bus: &[Arc<Silicon>], order: &Order) -> Result<(), FaultError> {
     for target in order.targets(bus.len())? {
         bus[target].inject(order.fault);
     }

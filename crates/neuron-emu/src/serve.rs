@@ -91,11 +91,10 @@ impl Root {
     }
 }
 
-/// A path as a shell takes it.
-fn quoted(path: &Path) -> String {
-    let text = path.display().to_string();
+/// A word as a shell takes it.
+pub(crate) fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+,:@%".contains(c);
-    if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
+    if text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
 /// Publishes an instance at `root` until SIGTERM, SIGINT or SIGHUP comes, or somebody takes the
@@ -143,8 +142,8 @@ fn served(wanted: Wanted, root: &Root, signals: &Signals, out: &mut dyn Write) -
         machine.product.name,
         machine.driver.devices().len(),
         machine.driver.env().profile.version(),
-        quoted(&published.root.join("dev")),
-        quoted(&published.root.join("sys")),
+        quoted(&published.root.join("dev").to_string_lossy()),
+        quoted(&published.root.join("sys").to_string_lossy()),
     )
     .and_then(|()| out.flush());
     // A reader that went away does not want an instance either.
@@ -172,7 +171,7 @@ mod tests {
 
     #[test]
     fn paths_are_quoted_only_where_a_shell_needs_it() {
-        assert_eq!(quoted(Path::new("/tmp/x-1/dev")), "/tmp/x-1/dev");
-        assert_eq!(quoted(Path::new("/tmp/it's")), r"'/tmp/it'\''s'");
+        assert_eq!(quoted("/tmp/x-1/dev"), "/tmp/x-1/dev");
+        assert_eq!(quoted("/tmp/it's"), r"'/tmp/it'\''s'");
     }
 }

@@ -88,6 +88,13 @@ impl Engines {
         }
     }
 
+    /// Every queue starts over.
+    pub(crate) fn restart_all(&self) {
+        for heads in &self.heads {
+            *heads.lock() = Heads::default();
+        }
+    }
+
     /// Processes `count` descriptor pairs; stops at a descriptor that cannot be read.
     pub(crate) fn run(&self, bus: &Bus<'_>, engine: u32, queue: u32, tx: Ring, rx: Ring, count: u32) -> Run {
         let mut run = Run::default();

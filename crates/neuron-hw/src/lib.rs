@@ -18,7 +18,8 @@
 //! Addresses: everything a DMA descriptor can name lies in one [`memory::AddressSpace`], whose
 //! file offset *is* the device-side physical address (device memory, core and TopSP windows, and
 //! host memory under its PCI host base bit). The driver hands the same numbers out as mmap
-//! offsets, so a file server can pass the backing file on without translating.
+//! offsets, so a file server can pass the backing file on without translating. With host memory
+//! elsewhere ([`Host::Other`]) the file is laid out as BAR 4 instead, for a virtual machine.
 //!
 //! Nothing here blocks or starts a thread. Time-dependent behaviour (a held acknowledgement) is
 //! worked out from the [`Clock`] when a register is read, as a polling driver does.

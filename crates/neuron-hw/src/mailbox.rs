@@ -78,6 +78,12 @@ impl Mailbox {
         self.ack_due = None;
     }
 
+    /// Drops all that is under way.
+    pub(crate) fn forget(&mut self) {
+        self.ack_due = None;
+        self.busy_until = None;
+    }
+
     /// Resets requested since the device was made.
     pub(crate) fn handshakes(&self) -> u32 {
         self.handshakes

@@ -20,19 +20,32 @@ pub struct BadAddress {
 /// Host memory as the device reaches it over the bus: pages of a virtual machine, or the pages
 /// the software driver allocates ([`HostRam`]).
 pub trait HostMemory: Send + Sync {
-    /// Address in this process of `bytes` contiguous bytes at bus address `address`, which stay
-    /// mapped as long as the implementor lives. `None` when any of them is not there.
+    /// Address in this process of `bytes` contiguous bytes at bus address `address`. `None` when
+    /// any of them is not there. The device uses them only inside the register access that made
+    /// it ask; they must stay mapped until that access returns.
     fn slice(&self, address: u64, bytes: u64) -> Option<NonNull<u8>>;
+}
+
+/// A piece of the space and where it lies in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Placed {
+    /// Device-side physical address.
+    pub address: u64,
+    /// Bytes; 0 leaves it out.
+    pub bytes: u64,
+    /// Offset in the backing file.
+    pub offset: u64,
 }
 
 struct Region {
     base: u64,
     bytes: u64,
+    offset: u64,
     map: NonNull<u8>,
 }
 
 /// The memory of one device, keyed by device-side physical address, which is also the offset in
-/// the backing file. Untouched pages cost nothing.
+/// the backing file unless the regions were placed elsewhere. Untouched pages cost nothing.
 pub struct AddressSpace {
     file: File,
     regions: Vec<Region>,
@@ -50,10 +63,24 @@ impl AddressSpace {
     /// # Errors
     /// What memfd, ftruncate or mmap say.
     pub fn new(regions: &[(u64, u64)]) -> io::Result<Self> {
-        let mut regions: Vec<_> = regions.iter().copied().filter(|(_, bytes)| *bytes != 0).collect();
+        let place = |&(address, bytes)| Placed { address, bytes, offset: address };
+        Self::placed(regions.iter().map(place).collect())
+    }
+
+    /// A space with these regions, which must overlap neither in address nor in the file.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn placed(mut regions: Vec<Placed>) -> io::Result<Self> {
+        let apart = |regions: &[Placed], start: fn(&Placed) -> u64| {
+            regions.windows(2).all(|w| start(&w[0]) + w[0].bytes <= start(&w[1]))
+        };
+        regions.retain(|r| r.bytes != 0);
+        regions.sort_unstable_by_key(|r| r.offset);
+        assert!(apart(&regions, |r| r.offset), "regions overlap in the file");
+        let end = regions.last().map_or(0, |r| r.offset + r.bytes);
         regions.sort_unstable();
-        assert!(regions.windows(2).all(|w| w[0].0 + w[0].1 <= w[1].0), "regions overlap");
-        let end = regions.last().map_or(0, |(base, bytes)| base + bytes);
+        assert!(apart(&regions, |r| r.address), "regions overlap");
         // SAFETY: a NUL-terminated name and a valid flag; the result is checked.
         let fd: RawFd = unsafe { libc::memfd_create(c"neuron-device".as_ptr(), libc::MFD_CLOEXEC) };
         if fd < 0 {
@@ -63,7 +90,7 @@ impl AddressSpace {
         let file = unsafe { File::from_raw_fd(fd) };
         file.set_len(end)?;
         let mut space = Self { file, regions: Vec::with_capacity(regions.len()) };
-        for (base, bytes) in regions {
+        for Placed { address: base, bytes, offset } in regions {
             // SAFETY: a fresh shared mapping at an address of the kernel's choice; the length is
             // not 0 and the range lies inside the file.
             let map = unsafe {
@@ -73,14 +100,14 @@ impl AddressSpace {
                     libc::PROT_READ | libc::PROT_WRITE,
                     libc::MAP_SHARED | libc::MAP_NORESERVE,
                     fd,
-                    base as libc::off_t,
+                    offset as libc::off_t,
                 )
             };
             let map = match NonNull::new(map.cast::<u8>()) {
                 Some(map) if map.as_ptr().cast() != libc::MAP_FAILED => map,
                 _ => return Err(io::Error::last_os_error()),
             };
-            space.regions.push(Region { base, bytes, map });
+            space.regions.push(Region { base, bytes, offset, map });
         }
         Ok(space)
     }
@@ -90,6 +117,13 @@ impl AddressSpace {
     /// # Errors
     /// [`BadAddress`] unless the whole range lies in one region.
     pub fn slice(&self, address: u64, bytes: u64) -> Result<NonNull<u8>, BadAddress> {
+        let (region, at) = self.find(address, bytes)?;
+        // SAFETY: `at` is inside the mapping of `region.bytes` bytes.
+        Ok(unsafe { region.map.add(at as usize) })
+    }
+
+    /// The region a range lies in, and the bytes before it there.
+    fn find(&self, address: u64, bytes: u64) -> Result<(&Region, u64), BadAddress> {
         let bad = BadAddress { address, bytes };
         let next = self.regions.partition_point(|r| r.base <= address);
         let region = self.regions[..next].last().ok_or(bad)?;
@@ -97,8 +131,7 @@ impl AddressSpace {
         if at > region.bytes || bytes > region.bytes - at {
             return Err(bad);
         }
-        // SAFETY: `at` is inside the mapping of `region.bytes` bytes.
-        Ok(unsafe { region.map.add(at as usize) })
+        Ok((region, at))
     }
 
     /// Copies out of the space.
@@ -141,12 +174,13 @@ impl AddressSpace {
     /// # Errors
     /// [`BadAddress`] for a range outside a region; a failing system call leaves the pages.
     pub fn discard(&self, address: u64, bytes: u64) -> Result<(), BadAddress> {
-        self.slice(address, bytes)?;
+        let (region, at) = self.find(address, bytes)?;
+        let offset = region.offset + at;
         if bytes != 0 {
             let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
             use std::os::fd::AsRawFd;
             // SAFETY: plain system call on a file this space owns.
-            let done = unsafe { libc::fallocate(self.file.as_raw_fd(), mode, address as i64, bytes as i64) };
+            let done = unsafe { libc::fallocate(self.file.as_raw_fd(), mode, offset as i64, bytes as i64) };
             if done != 0 {
                 return self.fill(address, bytes, 0);
             }
@@ -154,7 +188,7 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// The backing file; an address is its own offset.
+    /// The backing file; an address is its own offset unless the regions were placed elsewhere.
     pub fn file(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
@@ -236,5 +270,25 @@ mod tests {
             space.read(at, &mut bytes).expect("inside");
             assert_eq!(bytes, [value; 4], "{at:#x}");
         }
+    }
+
+    #[test]
+    fn placed_regions_lie_in_the_file_where_they_were_put() {
+        use std::os::unix::fs::FileExt;
+        let high = Placed { address: 0x10_0000_0000, bytes: 0x2000, offset: 0x1000 };
+        let space = AddressSpace::placed(vec![high, Placed { address: 0, bytes: 0x1000, offset: 0 }]).expect("memfd");
+        space.write(0x10_0000_0004, b"high").expect("inside");
+        space.write(0xffc, b"last").expect("inside");
+        let file = File::from(space.file().try_clone_to_owned().expect("a descriptor"));
+        let mut bytes = [0; 4];
+        for (offset, want) in [(0x1004, b"high"), (0xffc, b"last")] {
+            file.read_exact_at(&mut bytes, offset).expect("inside");
+            assert_eq!(&bytes, want, "{offset:#x}");
+        }
+        space.discard(0x10_0000_0000, 0x1000).expect("inside");
+        file.read_exact_at(&mut bytes, 0x1004).expect("inside");
+        assert_eq!(bytes, [0; 4], "the pages of the region, not those at its address, were given back");
+        space.read(0xffc, &mut bytes).expect("inside");
+        assert_eq!(&bytes, b"last");
     }
 }

@@ -88,6 +88,13 @@ impl ConfigSpace {
         }
     }
 
+    /// Forgets what was written: command, interrupt line and BAR addresses.
+    pub fn reset(&mut self) {
+        self.write(offset::COMMAND, &[0; 2]);
+        self.write(offset::BAR0, &[0; 24]);
+        self.write(offset::INTERRUPT_LINE, &[0]);
+    }
+
     /// Device id.
     pub fn device(&self) -> u16 {
         u16::from_le_bytes([self.bytes[offset::DEVICE], self.bytes[offset::DEVICE + 1]])

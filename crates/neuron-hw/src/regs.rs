@@ -53,6 +53,9 @@ pub mod misc {
     pub const STATUS_BUSY: u32 = 0x8;
     /// Words a client may not write: addresses of requests and responses, and the doorbell.
     pub const WRITE_BLOCKED: [u64; 5] = [REQUEST_HI, REQUEST_HI + 4, RESPONSE_HI, RESPONSE_HI + 4, TRIGGER];
+    /// Words that only a driver writes.
+    pub const DRIVER_WORDS: [u64; 8] =
+        [RESET_MAP, RESET_MAP_HI, RESET_TYPE, REQUEST_HI, REQUEST_HI + 4, RESPONSE_HI, RESPONSE_HI + 4, TRIGGER];
     /// Bytes of the mailbox.
     pub const BYTES: u64 = 0x1000;
 }

@@ -11,7 +11,7 @@ use crate::Clock;
 use crate::dma::{Bus, Engines, Ring};
 use crate::fault::{Fault, Faults};
 use crate::mailbox::{Mailbox, Request};
-use crate::memory::{AddressSpace, HostMemory, HostRam};
+use crate::memory::{AddressSpace, HostMemory, HostRam, Placed};
 use crate::pci::{Bdf, ConfigSpace};
 use crate::regs::{self, DEAD, Layout, core, engine, misc};
 use crate::trace::{Event, Trace, What};
@@ -64,7 +64,8 @@ impl SiliconSpec {
 pub enum Host {
     /// In the device's own file, this many bytes from bus address 0.
     Ram(u64),
-    /// Somewhere else, such as the memory of a virtual machine.
+    /// Somewhere else, such as the memory of a virtual machine. The device's file then begins
+    /// with the memory as BAR 4 shows it, so that the machine can map it.
     Other(Arc<dyn HostMemory>),
 }
 
@@ -122,13 +123,24 @@ impl Silicon {
                 io::Error::new(io::ErrorKind::InvalidInput, text)
             })?;
         let channel_bytes = spec.channel_bytes.min(layout.geometry.channel_bytes);
-        let mut regions: Vec<_> = layout.channels.iter().map(|c| (c.address, channel_bytes)).collect();
-        regions.push((layout.cores.address, layout.cores.bytes));
-        regions.extend(layout.topsps.iter().map(|w| (w.address, w.bytes)));
-        if let Host::Ram(bytes) = host {
-            regions.push((layout.geometry.pci_host_base, bytes));
-        }
-        let space = Arc::new(AddressSpace::new(&regions)?);
+        let windows = std::iter::once(&layout.cores).chain(layout.topsps);
+        let space = Arc::new(match host {
+            Host::Ram(bytes) => {
+                let mut regions: Vec<_> = layout.channels.iter().map(|c| (c.address, channel_bytes)).collect();
+                regions.extend(windows.map(|w| (w.address, w.bytes)));
+                regions.push((layout.geometry.pci_host_base, bytes));
+                AddressSpace::new(&regions)?
+            }
+            Host::Other(_) => {
+                let channel = |c: &regs::Channel| Placed { address: c.address, bytes: channel_bytes, offset: c.bar4 };
+                let mut regions: Vec<_> = layout.channels.iter().map(channel).collect();
+                for window in windows {
+                    let offset = regions.last().map_or(0, |r| r.offset + r.bytes);
+                    regions.push(Placed { address: window.address, bytes: window.bytes, offset });
+                }
+                AddressSpace::placed(regions)?
+            }
+        });
         let (host, ram): (Arc<dyn HostMemory>, _) = match host {
             Host::Ram(bytes) => {
                 let ram = Arc::new(HostRam::new(space.clone(), layout.geometry.pci_host_base, bytes));
@@ -181,6 +193,31 @@ impl Silicon {
     /// Writes the config space.
     pub fn config_write(&self, offset: usize, data: &[u8]) {
         self.state.lock().config.write(offset, data);
+    }
+
+    /// Pieces of BAR 4 that have memory behind them, as (offset, bytes), ascending; none when
+    /// the BAR is absent.
+    pub fn bar4_memory(&self) -> Vec<(u64, u64)> {
+        let end = self.config(|c| c.bar_size(4));
+        let pieces = self.layout.channels.iter().map(|c| (c.bar4, self.channel_bytes.min(end.saturating_sub(c.bar4))));
+        pieces.filter(|(_, bytes)| *bytes != 0).collect()
+    }
+
+    /// Resets the function, as the bus does when a machine starts over: BARs, command and the
+    /// registers a driver wrote are forgotten, a pending handshake is dropped. What the firmware
+    /// says, faults, memory and the trace stay.
+    pub fn function_reset(&self) {
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        let base = self.layout.geometry.misc_ram;
+        state.config.reset();
+        state.registers.0.retain(|page, _| *page == base >> 12);
+        for word in misc::DRIVER_WORDS {
+            state.registers.set(base + word, 0);
+        }
+        state.mailbox.forget();
+        drop(guard);
+        self.engines.restart_all();
     }
 
     /// The device-side address space.

@@ -36,6 +36,22 @@ fn routing_id(device: u16, index: u32) -> u32 {
 /// # Errors
 /// What the system says when the memory cannot be set up.
 pub fn bus(product: &Product, hbm_mib: Option<u32>, clock: &Arc<dyn Clock>) -> io::Result<Vec<Arc<Silicon>>> {
+    let bus = devices(product, hbm_mib, clock, |_| Host::Ram(HOST_BYTES))?;
+    neuron_hw::pci::assign(&bus);
+    Ok(bus)
+}
+
+/// Makes the devices of a product, with the host memory that `host` gives for each device index
+/// and with no place for their windows: a virtual machine places them itself.
+///
+/// # Errors
+/// As [`bus`].
+pub fn devices(
+    product: &Product,
+    hbm_mib: Option<u32>,
+    clock: &Arc<dyn Clock>,
+    mut host: impl FnMut(u32) -> Host,
+) -> io::Result<Vec<Arc<Silicon>>> {
     let device = product.pci_device();
     let base = SiliconSpec::product(device).expect("every product has a modelled device");
     let channels = (u64::from(product.hbm_mib) << 20) / base.channel_bytes;
@@ -53,14 +69,13 @@ pub fn bus(product: &Product, hbm_mib: Option<u32>, clock: &Arc<dyn Clock>) -> i
             ..base
         };
         let clock: Arc<dyn neuron_hw::Clock> = clock.clone();
-        let silicon = Silicon::new(spec, Host::Ram(HOST_BYTES), clock)?;
+        let silicon = Silicon::new(spec, host(index), clock)?;
         if platform == Some(Platform::Pds) {
             // Firmware of a switched pod publishes the id elsewhere, with a valid bit.
             silicon.inject(Fault::MiscRegister { offset: misc::SERVER_INFO, value: 0x8000 | routing_id });
         }
         bus.push(Arc::new(silicon));
     }
-    neuron_hw::pci::assign(&bus);
     Ok(bus)
 }
 
