@@ -82,6 +82,10 @@ bench: setup ## Measure; ratios against baselines of the same run go to target/b
 test-fuzz: setup ## Each fuzz target for FUZZ_SECONDS (10) under AddressSanitizer
 	@scripts/fuzz-smoke.sh $(or $(FUZZ_SECONDS),10)
 
+.PHONY: vm-test
+vm-test: ## On the real driver in a guest: KERNEL=bzImage NEURON_KO=neuron.ko QEMU=program, see docs/vm.md; not part of test
+	@scripts/vm-test.sh
+
 # ---- install and package -------------------------------------------------------------------
 
 .PHONY: release

@@ -184,4 +184,18 @@ mod tests {
         assert_eq!(space.bar_address(0), 0xf8_0000_0000);
         assert_eq!(space.bar_address(1), 0);
     }
+
+    #[test]
+    fn a_reset_leaves_identity_and_sizes() {
+        let mut space = ConfigSpace::new(0x7164, 1, [1 << 30, 0, 1 << 35]);
+        let mut fresh = [0; 256];
+        space.read(0, &mut fresh);
+        space.write(offset::BAR0, &0xf8_0000_0000_u64.to_le_bytes());
+        space.write(offset::COMMAND, &[6, 1]);
+        space.write(offset::INTERRUPT_LINE, &[11]);
+        space.reset();
+        let mut after = [0; 256];
+        space.read(0, &mut after);
+        assert_eq!((after, space.bar_size(4)), (fresh, 1 << 35));
+    }
 }

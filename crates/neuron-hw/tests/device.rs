@@ -303,3 +303,35 @@ fn register_trace_is_off_until_it_is_asked_for_and_keeps_the_newest() {
     assert_eq!((seen.len() as u32, lost), (kept, 10));
     assert_eq!(seen[0].what, What::Write { offset: 0x2000_0000, value: 10 });
 }
+
+#[test]
+fn a_function_reset_forgets_what_the_driver_wrote_and_nothing_else() {
+    for id in [0x7164, 0x7364, 0x7564] {
+        let (silicon, clock, layout) = device(id);
+        let base = layout.geometry.misc_ram;
+        let queue = layout.engine_base(0).expect("an engine") + engine::QUEUES;
+        silicon.inject(Fault::AckHold(Duration::from_millis(10)));
+        silicon.inject(Fault::HbmUncorrectable { channel: 0, count: 3 });
+        silicon.inject(Fault::RoutingId(5));
+        silicon.space().write(0x1000, b"kept").expect("memory");
+        silicon.config_write(neuron_hw::pci::offset::BAR0, &0xf8_0000_0000_u64.to_le_bytes());
+        for word in misc::DRIVER_WORDS {
+            silicon.write32(0, base + word, 1);
+        }
+        silicon.write32(0, queue + engine::RING_LEN, 16);
+        silicon.function_reset();
+        clock.0.store(10, Ordering::Relaxed);
+        for word in misc::DRIVER_WORDS {
+            assert_eq!(silicon.read32(0, base + word), 0, "{word:#x}");
+        }
+        assert_eq!((silicon.read32(0, queue + engine::RING_LEN), silicon.config(|c| c.bar_address(0))), (0, 0));
+        assert_eq!(silicon.read32(0, base + misc::ROUTING_ID), 5);
+        assert_eq!(silicon.read32(0, base + misc::ECC_HBM0), 3);
+        let mut word = [0; 4];
+        silicon.space().read(0x1000, &mut word).expect("memory");
+        assert_eq!(&word, b"kept");
+        // No acknowledgement of the request before the reset is left to come.
+        silicon.write32(0, base + misc::RESET_TYPE, 1);
+        assert_eq!(silicon.read32(0, base + misc::RESET_TYPE), 1);
+    }
+}

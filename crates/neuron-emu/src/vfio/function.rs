@@ -146,10 +146,8 @@ impl ServerBackend for Function {
         // Memory it must not write is left out as well: the model has no such distinction.
         let Some(file) = fd.filter(|_| flags.contains(DmaMapFlags::READ_WRITE)) else { return Ok(()) };
         self.ram.map(&file, offset, at, bytes).inspect_err(|error| {
-            eprintln!(
-                "neuron-emu: device {} does not reach {bytes:#x} bytes of guest memory at {at:#x}: {error}",
-                self.number
-            );
+            let what = format!("does not reach {bytes:#x} bytes of guest memory at {at:#x}: {error}");
+            super::say(self.number, &what);
         })
     }
 

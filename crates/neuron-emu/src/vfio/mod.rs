@@ -11,7 +11,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixListener;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{self, AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -125,6 +125,11 @@ impl Drop for Sockets {
     }
 }
 
+/// A line about a device. When nobody reads standard error there is nobody to tell.
+fn say(number: usize, what: &str) {
+    let _ = writeln!(io::stderr(), "neuron-emu: device {number} {what}");
+}
+
 /// Arguments that give the devices to QEMU.
 fn qemu_arguments(paths: &[PathBuf]) -> String {
     let device = |path: &PathBuf| {
@@ -154,6 +159,7 @@ pub fn serve(wanted: &Devices, dir: &Path, out: &mut dyn Write) -> Result<(), Vf
         machine::inject(&bus, order)?;
     }
     let mut sockets = Sockets::prepare(dir)?;
+    hush();
     let stopped = Arc::new(Event::new()?);
     for (number, (silicon, ram)) in bus.into_iter().zip(rams).enumerate() {
         let function = Function { number, silicon, ram };
@@ -162,7 +168,7 @@ pub fn serve(wanted: &Devices, dir: &Path, out: &mut dyn Write) -> Result<(), Vf
         let stopped = stopped.clone();
         std::thread::Builder::new().name(format!("device {number}")).spawn(move || {
             let error = attend(function, &server);
-            eprintln!("neuron-emu: device {number} takes no machine any more: {error}");
+            say(number, &format!("takes no machine any more: {error}"));
             stopped.raise();
         })?;
     }
@@ -183,6 +189,18 @@ pub fn serve(wanted: &Devices, dir: &Path, out: &mut dyn Write) -> Result<(), Vf
     }
 }
 
+/// Lets the protocol code panic without a word: [`attend`] has a sentence for it.
+fn hush() {
+    let before = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        let protocol = info.location().is_some_and(|l| l.file().contains("vfio_user"));
+        // Release builds find out about a size below its header only when they ask for the memory.
+        if !protocol && info.payload_as_str() != Some("capacity overflow") {
+            before(info);
+        }
+    }));
+}
+
 /// Takes one machine after another; returns what keeps it from taking the next.
 fn attend(mut function: Function, server: &vfio_user::Server) -> io::Error {
     loop {
@@ -195,10 +213,8 @@ fn attend(mut function: Function, server: &vfio_user::Server) -> io::Error {
         match ended {
             Ok(Ok(())) => {}
             Ok(Err(vfio_user::Error::SocketAccept(error))) => return error,
-            Ok(Err(error)) => eprintln!("neuron-emu: device {number} lost its machine: {error}; it takes the next one"),
-            Err(_) => {
-                eprintln!("neuron-emu: device {number} was sent a message that is none; it takes the next machine")
-            }
+            Ok(Err(error)) => say(number, &format!("lost its machine: {error}; it takes the next one")),
+            Err(_) => say(number, "was sent a message that is none; it takes the next machine"),
         }
     }
 }
