@@ -1,10 +1,12 @@
 /* A client of the library that a test drives: a command per line on stdin, an answer per line on
  * stdout, after "= " because the library logs there too. It lives as long as the test wants it to, so several of them can stand side by side. */
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -115,11 +117,22 @@ static void *init_beside(void *status)
     return NULL;
 }
 
+/* An init at the moment the holder of this lock lets everybody go. */
+static int init_at(const char *gate)
+{
+    int fd = open(gate, O_RDONLY);
+    printf("= at the gate\n");
+    if (fd < 0 || flock(fd, LOCK_SH) != 0)
+        return -1;
+    close(fd);
+    return (int)nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", "");
+}
+
 int main(void)
 {
     static pthread_t beside;
     static int beside_status;
-    static char line[200];
+    static char line[200], text[200], value[200];
     setvbuf(stdout, NULL, _IOLBF, 0);
     while (fgets(line, sizeof line, stdin) != NULL) {
         char word[32] = "";
@@ -127,6 +140,12 @@ int main(void)
         sscanf(line, "%31s %ld %ld %ld", word, &a, &b, &c);
         if (strcmp(word, "init") == 0) {
             printf("= %d\n", (int)nrt_init(NRT_FRAMEWORK_TYPE_PYTORCH, "2.9.1", "1.2.3"));
+        } else if (sscanf(line, "gate %199s", text) == 1) {
+            printf("= %d\n", init_at(text));
+        } else if (sscanf(line, "set %199s %199s", text, value) == 2) {
+            printf("= %d\n", setenv(text, value, 1));
+        } else if (sscanf(line, "unset %199s", text) == 1) {
+            printf("= %d\n", unsetenv(text));
         } else if (strcmp(word, "begin") == 0) {
             /* An init in another thread, which `finish` waits for. */
             printf("= %d\n", pthread_create(&beside, NULL, init_beside, &beside_status));

@@ -1,6 +1,6 @@
 //! A C program that uses the library and does what a test says (`tests/c/client.c`).
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
@@ -72,10 +72,13 @@ impl Client {
         (status.code(), self.log())
     }
 
-    /// Ends it at once, as `kill -9` does, and waits until it is gone.
-    pub fn kill(mut self) {
+    /// Ends it at once, as `kill -9` does, and waits until it is gone; what it had still written.
+    pub fn kill(mut self) -> String {
         self.child.kill().expect("a child can be killed");
         self.child.wait().expect("a child can be waited for");
+        let mut rest = Vec::new();
+        self.output.read_to_end(&mut rest).expect("a pipe can be read");
+        String::from_utf8_lossy(&rest).into_owned()
     }
 }
 
