@@ -84,7 +84,7 @@ pub struct Machine {
 }
 
 /// Smallest device memory, MiB: the reserved part, the small pool and some room for each channel.
-const SMALLEST_MIB: u32 = 8 << 10;
+const SMALLEST_MIB: u32 = 1 << 10;
 
 /// The product of this name, when its devices can have that much memory.
 pub(crate) fn product(name: &str, hbm_mib: Option<u32>) -> Result<&'static Product, MachineError> {
@@ -162,7 +162,7 @@ mod tests {
         let old = Wanted { driver: Profile::V2_24_7, ..wanted("trn3.48xlarge") };
         assert!(error(&old).contains("use --driver 2.26.5 or 2.27.4"));
         let small = Wanted { hbm_mib: Some(1), ..wanted("trn1.2xlarge") };
-        assert!(error(&small).contains("use 8192 to 32768"));
+        assert!(error(&small).contains("use 1024 to 32768"));
         let elsewhere = Wanted { faults: vec!["dma-stuck@1".parse().expect("a fault")], ..wanted("trn1.2xlarge") };
         assert!(error(&elsewhere).contains("devices 0 to 0"));
         let params = Wanted { params: "no_reset=x".into(), ..wanted("trn1.2xlarge") };

@@ -83,7 +83,7 @@ fn what_cannot_be_set_up_is_one_sentence_and_125() {
     for (instance, options, part) in [
         ("trn9.xlarge", &[][..], "there is no instance type"),
         ("trn3.48xlarge", &["--driver", "2.24.7"], "use --driver 2.26.5"),
-        ("trn1.2xlarge", &["--hbm-gib", "1"], "use 8192 to 32768"),
+        ("trn1.2xlarge", &["--hbm-gib", "0"], "use 1024 to 32768"),
     ] {
         let output = run(instance, options, &["true"]);
         let said = text(&output);
