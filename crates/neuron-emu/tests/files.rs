@@ -210,12 +210,77 @@ fn a_killed_process_leaves_no_slot_and_no_claim() {
     }
 }
 
+#[test]
+fn closing_a_duplicate_gives_the_claims_back() {
+    if !can_emulate("dup of claims") {
+        return;
+    }
+    let emu = Emu::serve("trn1.2xlarge", &[]);
+    let (mut client, mut other) = (emu.client(), emu.client());
+    assert_eq!((client.open('m', WRONLY, 0), other.open('m', WRONLY, 0)), ("ok".into(), "ok".into()));
+    assert_eq!(claim(&mut client, 2), 0);
+    assert_eq!(client.ask("dup m d"), "ok");
+    assert_eq!(claim(&mut other, 1), libc::EBUSY);
+    assert_eq!(client.ask("close d"), "ok");
+    assert_eq!(claim(&mut other, 2), 0, "all of them, although the first descriptor is open");
+    assert_eq!(claim(&mut client, 1), libc::EBUSY);
+    assert_eq!(other.ask("close m"), "ok");
+    assert_eq!(claim(&mut client, 2), 0, "which still works");
+}
+
+#[test]
+fn claims_through_an_inherited_descriptor_are_the_childs() {
+    if !can_emulate("claims of a child") {
+        return;
+    }
+    let emu = Emu::serve("trn1.2xlarge", &[]);
+    let (mut client, mut other) = (emu.client(), emu.client());
+    assert_eq!((client.open('m', WRONLY, 0), other.open('m', WRONLY, 0)), ("ok".into(), "ok".into()));
+    let both = range(2);
+    // The child's claims end with it, although the descriptor is open in its parent.
+    assert_eq!(common::called(&client.ask(&format!("child ioctl m {NC_RANGE_MARK:#x} {both}"))).errno, 0);
+    assert_eq!(claim(&mut client, 2), 0);
+    // And the end of a child takes nothing from the parent; nor can it have what the parent has.
+    assert_eq!(common::called(&client.ask(&format!("child ioctl m {NC_RANGE_MARK:#x} {both}"))).errno, libc::EBUSY);
+    assert_eq!(client.ask("child close m"), "ok");
+    assert_eq!(claim(&mut other, 1), libc::EBUSY);
+    // A thread is the process.
+    let thread = client.ask(&format!("thread ioctl m {NC_RANGE_MARK:#x} {both}"));
+    assert_eq!(common::called(&thread).errno, libc::EBUSY);
+}
+
+#[test]
+fn claims_outlive_an_exec_unless_the_descriptor_is_closed_by_it() {
+    if !can_emulate("exec") {
+        return;
+    }
+    let emu = Emu::serve("trn1.2xlarge", &[]);
+    for (flags, kept) in [(0, true), (libc::O_CLOEXEC, false)] {
+        let (mut client, mut other) = (emu.client(), emu.client());
+        assert_eq!(client.open('f', RDWR | flags, 0), "ok");
+        assert_eq!(client.open('m', WRONLY | flags, 0), "ok");
+        assert_eq!(other.open('m', WRONLY, 0), "ok");
+        assert_eq!(claim(&mut client, 2), 0);
+        assert_eq!(client.ask("exec"), "ok");
+        let status = emu.status();
+        let processes = if kept { serde_json::json!([client.pid()]) } else { serde_json::json!([]) };
+        assert_eq!(status["devices"][0]["processes"], processes, "kept {kept}");
+        assert_eq!(claim(&mut other, 1), if kept { libc::EBUSY } else { 0 }, "kept {kept}");
+    }
+}
+
 /// Claims `count` of the two cores of device 0; returns the error number.
 fn claim(client: &mut common::Client, count: u32) -> i32 {
+    let bytes = common::unhex(&range(count));
+    client.ioctl('m', NC_RANGE_MARK, &bytes).errno
+}
+
+/// Argument of such a claim.
+fn range(count: u32) -> String {
     let range = CrwlNcMapExt { nc_count: count, start_nc_index: 0, end_nc_index: 1, ..CrwlNcMapExt::default() };
     let mut bytes = vec![0; CrwlNcMapExt::SIZE];
     range.put(&mut bytes);
-    client.ioctl('m', NC_RANGE_MARK, &bytes).errno
+    common::hex(&bytes)
 }
 
 /// Starts a wait for a reset that is never acknowledged.
@@ -299,6 +364,29 @@ fn an_open_waits_for_the_end_of_a_device_reset_and_the_other_lane_does_not() {
     // The firmware answers the next request, which the driver repeats after a while; without
     // that patience a reset is asked for again.
     assert_eq!(emu.status()["devices"][0]["state"], "RESET");
+}
+
+#[test]
+fn opens_that_waited_for_a_reset_are_let_in_when_it_ends() {
+    if !can_emulate("open after a reset") {
+        return;
+    }
+    let emu = Emu::serve("trn1.2xlarge", &[]);
+    emu.fault("reset-hold:600000");
+    fs::write(emu.sys("class/neuron_device/neuron0/reset"), "1").expect("nobody has it open");
+    let mut clients: Vec<_> = (0..16).map(|_| emu.client()).collect();
+    for client in &mut clients {
+        let command = client.open_command('f', RDWR, 0);
+        client.send(&command);
+    }
+    emu.until("all wait", |s| s["calls_in_flight"] == 16);
+    assert_eq!(emu.status()["devices"][0]["state"], "RESET");
+    emu.fault("clear");
+    for client in &mut clients {
+        assert_eq!(client.receive(), "ok");
+        assert_eq!(client.ioctl('f', DEVICE_READY, &[9]), ok(&[1]));
+    }
+    assert_eq!(emu.status()["devices"][0]["processes"].as_array().map(Vec::len), Some(16));
 }
 
 #[test]
