@@ -6,6 +6,7 @@ mod common;
 #[path = "common/emu.rs"]
 mod emu;
 
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -180,6 +181,106 @@ fn a_forked_child_does_not_disturb_its_parent() {
     assert_eq!(other.ask("init"), "1", "the cores are still the parent's");
     assert_eq!(client.ask("close"), "closed");
     assert_eq!(other.ask("init"), "0");
+}
+
+/// No end of a process needs nrt_close: what it held is free when it is gone.
+#[test]
+fn a_process_may_end_or_begin_anew_without_a_close() {
+    let Some(served) = serve("trn1.2xlarge", &[]) else { return };
+    let mut next = on(&served, &[]);
+    for (how, signal) in [("exit", None), ("_exit", None), ("abort", Some(6))] {
+        let mut client = on(&served, &[]);
+        assert_eq!(client.ask("init"), "0", "{how}");
+        assert_eq!(client.ask("keep 0 70000"), "0 0");
+        client.send(&format!("leave {how}"));
+        assert_eq!(client.wait().signal(), signal, "{how}: {}", client.log());
+        assert_eq!(held(&served).0, 0, "{how}");
+        assert_eq!((next.ask("init"), next.ask("close")), ("0".into(), "closed".into()), "{how}: {}", next.log());
+    }
+    // The same process, another program: its descriptors are closed on the way.
+    let mut client = on(&served, &[]);
+    assert_eq!(client.ask("init"), "0");
+    assert_eq!(client.ask("leave exec"), "again");
+    assert_eq!(held(&served).0, 0);
+    assert_eq!(next.ask("init"), "0", "{}", next.log());
+    assert_eq!(client.ask("init"), "1", "another has them now");
+    assert_eq!(next.ask("close"), "closed");
+    assert_eq!(client.ask("init"), "0", "{}", client.log());
+    assert_eq!(client.ask("trip 1 5000 0"), "ok hbm 1 mapped");
+}
+
+/// A process a client has left behind; gone when dropped.
+struct Left(String);
+
+impl Left {
+    fn proc(&self, file: &str) -> PathBuf {
+        Path::new("/proc").join(&self.0).join(file)
+    }
+}
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        let _ = Command::new("kill").args(["-9", &self.0]).status();
+    }
+}
+
+/// The claims are the parent's alone: a child has its descriptors until it ends, but no cores.
+#[test]
+fn a_child_that_outlives_its_parent_holds_no_core() {
+    let Some(served) = serve("trn1.2xlarge", &[]) else { return };
+    for child in ["child", "program"] {
+        let mut parent = on(&served, &[]);
+        assert_eq!(parent.ask("init"), "0", "{child}");
+        let left = Left(parent.ask(child));
+        parent.send("leave _exit");
+        assert_eq!(parent.wait().code(), Some(0));
+        let mut next = on(&served, &[]);
+        assert_eq!(next.ask("init"), "0", "{child}: {}", next.log());
+        assert_eq!(next.ask("trip 0 5000 0"), "ok hbm 0 mapped");
+        let state = std::fs::read_to_string(left.proc("stat")).expect("the child lives on");
+        assert!(!state.contains(") Z "), "{state}");
+    }
+}
+
+/// Programs a process starts inherit nothing.
+#[test]
+fn a_started_program_has_no_descriptor_of_a_device() {
+    let Some(served) = serve("trn1.2xlarge", &[]) else { return };
+    let mut client = on(&served, &[]);
+    assert_eq!(client.ask("init"), "0");
+    let device_files = |process: &Left| {
+        let files = std::fs::read_dir(process.proc("fd")).unwrap().flatten();
+        files.filter_map(|f| std::fs::read_link(f.path()).ok()).filter(|path| path.starts_with(served.dev())).count()
+    };
+    let child = Left(client.ask("child"));
+    assert_ne!(device_files(&child), 0, "a child that is no other program has what its parent has");
+    let program = Left(client.ask("program"));
+    // It is the other program from the moment its name is; before, it is the child.
+    while std::fs::read_to_string(program.proc("comm")).unwrap().trim_end() != "sleep" {
+        std::thread::yield_now();
+    }
+    assert_eq!(device_files(&program), 0);
+    assert_eq!(client.ask("close"), "closed");
+    let mut other = on(&served, &[]);
+    assert_eq!(other.ask("init"), "0", "{}", other.log());
+}
+
+/// An init in the middle of a reset that somebody else asked for waits for its end.
+#[test]
+fn an_init_while_the_device_resets_waits_for_it() {
+    let Some(served) = serve("trn1.2xlarge", &[]) else { return };
+    settled(&served);
+    served.ctl(&["fault", "reset-hold:600000"]);
+    std::fs::write(served.sys().join("class/neuron_device/neuron0/reset"), "1").expect("nobody has it open");
+    let mut client = on(&served, &[]);
+    assert_eq!(client.ask("begin"), "0");
+    in_flight(&served);
+    assert!(served.ctl(&["status"]).contains("\"state\": \"RESET\""));
+    let mut watcher = on(&served, &[]);
+    assert_eq!(watcher.ask("counts"), "0 2 0 2", "who only counts does not wait");
+    served.ctl(&["fault", "clear"]);
+    assert_eq!(client.ask("finish"), "0", "{}", client.log());
+    assert_eq!(client.ask("trip 0 5000 0"), "ok hbm 0 mapped");
 }
 
 /// A child forked while an init has claimed its cores and waits for their reset.

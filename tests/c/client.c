@@ -117,6 +117,39 @@ static void *init_beside(void *status)
     return NULL;
 }
 
+/* A child that goes on until it is killed, as it is or as a program of its own. The answer is its
+ * process id. */
+static void beside_us(int as_program)
+{
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        /* The test must see the end of its parent's output. */
+        close(STDIN_FILENO);
+        close(STDOUT_FILENO);
+        if (as_program)
+            execlp("sleep", "sleep", "infinity", (char *)NULL);
+        for (;;)
+            pause();
+    }
+    printf("= %d\n", (int)child);
+}
+
+/* An end, or a new beginning, without nrt_close. */
+static void leave(const char *how)
+{
+    fflush(NULL);
+    if (strcmp(how, "exit") == 0)
+        exit(0);
+    if (strcmp(how, "_exit") == 0)
+        _exit(0);
+    if (strcmp(how, "abort") == 0)
+        abort();
+    if (strcmp(how, "exec") == 0)
+        execl("/proc/self/exe", "client", "again", (char *)NULL);
+    printf("= ?\n");
+}
+
 /* An init at the moment the holder of this lock lets everybody go. */
 static int init_at(const char *gate)
 {
@@ -128,12 +161,15 @@ static int init_at(const char *gate)
     return (int)nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", "");
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    (void)argv;
     static pthread_t beside;
     static int beside_status;
     static char line[200], text[200], value[200];
     setvbuf(stdout, NULL, _IOLBF, 0);
+    if (argc > 1)
+        printf("= again\n");
     while (fgets(line, sizeof line, stdin) != NULL) {
         char word[32] = "";
         long a = 0, b = 0, c = 0;
@@ -217,6 +253,12 @@ int main(void)
         } else if (strcmp(word, "dmabuf") == 0) {
             int fd = -1;
             printf("= %d\n", (int)nrt_get_dmabuf_fd((uint64_t)(uintptr_t)nrt_tensor_get_va(kept), 4096, &fd));
+        } else if (sscanf(line, "leave %199s", text) == 1) {
+            leave(text);
+        } else if (strcmp(word, "child") == 0) {
+            beside_us(0);
+        } else if (strcmp(word, "program") == 0) {
+            beside_us(1);
         } else if (strcmp(word, "fork") == 0) {
             forked();
         } else {

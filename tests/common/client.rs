@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 
 /// One process with the library.
 pub struct Client {
@@ -68,14 +68,19 @@ impl Client {
     /// Lets it end by itself; its exit status and log.
     pub fn end(mut self) -> (Option<i32>, String) {
         self.input = None;
-        let status = self.child.wait().expect("a child can be waited for");
+        let status = self.wait();
         (status.code(), self.log())
+    }
+
+    /// Waits until the process is gone. Its children keep what they share with it.
+    pub fn wait(&mut self) -> ExitStatus {
+        self.child.wait().expect("a child can be waited for")
     }
 
     /// Ends it at once, as `kill -9` does, and waits until it is gone; what it had still written.
     pub fn kill(mut self) -> String {
         self.child.kill().expect("a child can be killed");
-        self.child.wait().expect("a child can be waited for");
+        self.wait();
         let mut rest = Vec::new();
         self.output.read_to_end(&mut rest).expect("a pipe can be read");
         String::from_utf8_lossy(&rest).into_owned()
