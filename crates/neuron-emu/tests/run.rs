@@ -4,6 +4,7 @@ mod common;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Output, Stdio};
 
@@ -157,11 +158,17 @@ fn signals_go_to_the_program() {
     }
     for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGUSR1, libc::SIGUSR2] {
         let script = format!("trap 'echo got; exit 9' {signal}; echo started; while :; do sleep 0.01; done");
-        let mut run = Command::new(EMU)
-            .args(["run", "--instance", "trn1.2xlarge", "--", "sh", "-c", &script])
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the program is built");
+        let mut command = Command::new(EMU);
+        command.args(["run", "--instance", "trn1.2xlarge", "--", "sh", "-c", &script]).stdout(Stdio::piped());
+        // A background job has some of them ignored, and a shell cannot trap what it was started to ignore.
+        // SAFETY: signal is async-signal-safe and the numbers are constants.
+        unsafe {
+            command.pre_exec(move || {
+                libc::signal(signal, libc::SIG_DFL);
+                Ok(())
+            });
+        }
+        let mut run = command.spawn().expect("the program is built");
         let mut out = BufReader::new(run.stdout.take().expect("piped"));
         let mut line = String::new();
         out.read_line(&mut line).expect("a line");
