@@ -41,8 +41,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LINE 70000
-#define ANSWER 70000
+/* Room for a mebibyte and more in hex. */
+#define LINE 5000000
+#define ANSWER 5000000
 
 static int files[128];
 static uint8_t buffer[LINE];
@@ -50,19 +51,28 @@ static struct { uint8_t *at; size_t length; } maps[128];
 
 static void command(char *line, char *out);
 
+static int digit(char c)
+{
+    const char *digits = "0123456789abcdef", *at = c ? strchr(digits, c) : NULL;
+    return at ? (int)(at - digits) : -1;
+}
+
 static size_t unhex(const char *text, uint8_t *bytes)
 {
     size_t n = 0;
-    unsigned value;
-    while (sscanf(text + 2 * n, "%2x", &value) == 1 && text[2 * n + 1] != 0)
-        bytes[n++] = (uint8_t)value;
+    int high, low;
+    while ((high = digit(text[2 * n])) >= 0 && (low = digit(text[2 * n + 1])) >= 0)
+        bytes[n++] = (uint8_t)(high << 4 | low);
     return n;
 }
 
 static void hex(char *out, const uint8_t *bytes, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        sprintf(out + 2 * i, "%02x", bytes[i]);
+    for (size_t i = 0; i < n; i++) {
+        out[2 * i] = "0123456789abcdef"[bytes[i] >> 4];
+        out[2 * i + 1] = "0123456789abcdef"[bytes[i] & 15];
+    }
+    out[2 * n] = 0;
 }
 
 static void ok_or_errno(char *out, int failed)
@@ -161,8 +171,9 @@ static void nothing(int signal)
 
 static void command(char *line, char *out)
 {
-    static _Thread_local uint8_t bytes[LINE];
-    static _Thread_local char text[LINE];
+    /* A second thread only runs while the first waits for it. */
+    static uint8_t bytes[LINE];
+    static char text[LINE];
     char word[16] = "", name = 0, other = 0, prot[8] = "";
     unsigned long a = 0, b = 0;
     size_t length = 0;

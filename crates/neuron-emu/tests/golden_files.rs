@@ -1,0 +1,538 @@
+//! Recorded transcripts of the real driver, replayed by processes on the device files.
+//!
+//! The model itself is replayed in `neuron-kmd`, in virtual time and with every kind of step. Here
+//! each actor of a transcript is a process of its own that makes the recorded system calls, so
+//! that what lies between a program and the model is compared too. Replayed are the recordings of
+//! one device as it comes, whose steps are calls on its files: [`OPS`] and ioctls.
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
+use std::path::Path;
+
+use common::{Client, Emu, can_emulate, hex, unhex};
+use neuron_abi::kernel::args::{self, StructInfo};
+use neuron_abi::kernel::ioctl::{Arg, IOCTLS, Ioctl};
+use serde_json::Value;
+
+/// Steps, besides ioctls, that this replay knows.
+const OPS: &[&str] = &["insmod", "waitready", "open", "close", "dup", "exit", "kill9", "sleep", "dmesg", "sysread"];
+
+/// Instances with the devices that were recorded.
+const INSTANCES: &[(&str, &str)] = &[
+    ("trn1-7164", "trn1.2xlarge"),
+    ("inf2-7264", "inf2.xlarge"),
+    ("trn2-7364", "trn2.3xlarge"),
+    ("trn3-7564", "trn3pd98.3xlarge"),
+];
+
+/// Steps that answer otherwise through the device files: transcript, step, reason.
+const KNOWN: &str = include_str!("golden_files.tsv");
+
+/// Whether a transcript is one of those this replay is for.
+fn replayable(transcript: &Value) -> bool {
+    let config = &transcript["device_config"];
+    let plain = config.as_array().is_some_and(|list| {
+        list.len() == 1 && list[0].as_object().is_some_and(|d| d.keys().all(|k| k == "DEVID" || k == "SERIAL"))
+    });
+    let known = |step: &Value| {
+        let op = step["op"].as_str();
+        let maps = step["in"].to_string().contains("\"map:");
+        step.get("note").is_none()
+            && step.get("async").is_none()
+            && step["res"].get("actor_died").is_none()
+            && step["res"].get("blocked_ms").is_none()
+            && !maps
+            && op.is_none_or(|op| OPS.contains(&op))
+            && (op != Some("insmod") || step["params"] == "")
+    };
+    let steps = transcript["steps"].as_array().map_or(&[][..], Vec::as_slice);
+    plain && transcript.get("kernel_oops").is_none() && !steps.is_empty() && steps.iter().all(known)
+}
+
+/// Error numbers by their names.
+fn errno(name: &str) -> i32 {
+    match name {
+        "EPERM" => libc::EPERM,
+        "ENOENT" => libc::ENOENT,
+        "EINTR" => libc::EINTR,
+        "ENXIO" => libc::ENXIO,
+        "E2BIG" => libc::E2BIG,
+        "EBADF" => libc::EBADF,
+        "EAGAIN" => libc::EAGAIN,
+        "ENOMEM" => libc::ENOMEM,
+        "EACCES" => libc::EACCES,
+        "EFAULT" => libc::EFAULT,
+        "EBUSY" => libc::EBUSY,
+        "EEXIST" => libc::EEXIST,
+        "ENODEV" => libc::ENODEV,
+        "EINVAL" => libc::EINVAL,
+        "ENOTTY" => libc::ENOTTY,
+        "ENOSPC" => libc::ENOSPC,
+        "ERANGE" => libc::ERANGE,
+        "ENOSYS" => libc::ENOSYS,
+        "EALREADY" => libc::EALREADY,
+        "ESPIPE" => libc::ESPIPE,
+        "EBADMSG" => libc::EBADMSG,
+        "EFBIG" => libc::EFBIG,
+        "64" => 64,
+        "EOPNOTSUPP" => libc::EOPNOTSUPP,
+        "524" => 524,
+        _ => panic!("an error this test does not know: {name}"),
+    }
+}
+
+fn integer(value: &Value) -> Option<u64> {
+    match value {
+        Value::String(s) => u64::from_str_radix(s.strip_prefix("0x")?, 16).ok(),
+        other => other.as_u64().or_else(|| other.as_i64().map(|n| n as u64)),
+    }
+}
+
+fn row(name: &str) -> Option<&'static Ioctl> {
+    let named =
+        |name: &str, size: Option<u32>| IOCTLS.iter().find(|r| r.name == name && size.is_none_or(|s| r.size == s));
+    named(name, None).or_else(|| {
+        let (base, size) = name.rsplit_once('_')?;
+        named(base, Some(size.parse().ok()?))
+    })
+}
+
+/// Offset and size of a field: `name`, `name[i]` or `@offset:size`.
+fn place(field: &str, info: Option<&StructInfo>) -> (usize, usize) {
+    if let Some((offset, size)) = field.strip_prefix('@').and_then(|f| f.split_once(':')) {
+        return (offset.parse().expect(field), size.parse().expect(field));
+    }
+    let info = info.unwrap_or_else(|| panic!("no struct with {field}"));
+    if let Some((name, index)) = field.strip_suffix(']').and_then(|f| f.split_once('[')) {
+        let array = info.field(name).expect(field);
+        return (array.offset + index.parse::<usize>().expect(field) * array.element, array.element);
+    }
+    let field = info.field(field).unwrap_or_else(|| panic!("no field {field}"));
+    (field.offset, field.size)
+}
+
+fn put(bytes: &mut [u8], offset: usize, size: usize, value: u64) {
+    bytes
+        .iter_mut()
+        .skip(offset)
+        .take(size)
+        .zip(value.to_le_bytes().into_iter().chain(std::iter::repeat(0)))
+        .for_each(|(b, v)| *b = v);
+}
+
+fn word(bytes: &[u8], offset: usize, size: usize) -> u64 {
+    let mut image = [0; 8];
+    let size = size.min(8);
+    image[..size].copy_from_slice(&bytes[offset..offset + size]);
+    u64::from_le_bytes(image)
+}
+
+/// Whether bytes are those of a hex text with `xx` for any byte and `(hh*n)` for n equal ones.
+fn same_bytes(recorded: &str, bytes: &[u8]) -> bool {
+    let mut parts = recorded.split('(');
+    let mut whole = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (run, rest) = part.split_once(')').expect("a run ends");
+        let (byte, times) = run.split_once('*').expect("a run has a length");
+        whole += &byte.repeat(times.parse().expect("a number"));
+        whole += rest;
+    }
+    let pairs = whole.as_bytes().chunks(2);
+    pairs.len() == bytes.len() && pairs.zip(bytes).all(|(p, b)| p == b"xx" || format!("{b:02x}").as_bytes() == p)
+}
+
+fn fnv64(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, b| (hash ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3))
+}
+
+struct Actor {
+    client: Client,
+    /// Address of the client's buffer, which holds all user buffers of a step.
+    buffer: u64,
+    /// Letters of its descriptors.
+    files: Vec<String>,
+}
+
+impl Actor {
+    fn letter(&mut self, name: &str) -> char {
+        let at = self.files.iter().position(|f| f == name).unwrap_or_else(|| {
+            self.files.push(name.to_owned());
+            self.files.len() - 1
+        });
+        char::from(b'A' + at as u8)
+    }
+}
+
+struct Replay<'a> {
+    emu: &'a Emu,
+    defaults: Value,
+    actors: BTreeMap<String, Actor>,
+    variables: BTreeMap<String, u64>,
+}
+
+/// What differs in a step, or nothing.
+type Outcome = Result<(), String>;
+
+fn equal<T: PartialEq + std::fmt::Debug>(what: &str, recorded: T, given: T) -> Outcome {
+    if recorded == given { Ok(()) } else { Err(format!("{what}: recorded {recorded:?}, given {given:?}")) }
+}
+
+/// Return value and error number a result stands for.
+fn expected(res: &Value) -> (i64, i32) {
+    match (&res["errno"], &res["ret"]) {
+        (Value::String(name), _) => (-1, errno(name)),
+        (Value::Number(number), _) => (-1, number.as_i64().expect("small") as i32),
+        (_, ret) => (ret.as_i64().unwrap_or_else(|| panic!("{res}")), 0),
+    }
+}
+
+impl Replay<'_> {
+    fn actor(&mut self, name: &str) -> &mut Actor {
+        if !self.actors.contains_key(name) {
+            let mut client = self.emu.client();
+            let buffer = client.ask("buffer 00").parse().expect("an address");
+            self.variables.insert(format!("pid:{name}"), client.pid().into());
+            self.actors.insert(name.to_owned(), Actor { client, buffer, files: Vec::new() });
+        }
+        self.actors.get_mut(name).expect("just made")
+    }
+
+    fn step(&mut self, step: &Value) -> Outcome {
+        let name = step["actor"].as_str().or(self.defaults["actor"].as_str()).unwrap_or("p1").to_owned();
+        let res = &step["res"];
+        let fd = step["fd"].as_str().or(self.defaults["fd"].as_str()).unwrap_or("f").to_owned();
+        match step["op"].as_str() {
+            None => self.ioctl(step, &name, &fd),
+            // The instance was published as these left it; the log of the driver is the model's.
+            Some("insmod" | "waitready" | "dmesg") => Ok(()),
+            Some("sleep") => {
+                std::thread::sleep(std::time::Duration::from_millis(step["ms"].as_u64().unwrap_or(0)));
+                Ok(())
+            }
+            Some("sysread") => {
+                let path = step["path"].as_str().unwrap_or_default();
+                let path = match path.strip_prefix("/sys/") {
+                    Some(path) => path.to_owned(),
+                    None => format!("class/neuron_device/{path}"),
+                };
+                match std::fs::read(self.emu.sys(&path)) {
+                    Ok(text) => {
+                        equal("text", res["text"].as_str().unwrap_or_default(), &String::from_utf8_lossy(&text))
+                    }
+                    Err(error) => equal("error", expected(res), (-1, error.raw_os_error().unwrap_or(0))),
+                }
+            }
+            Some("open") => {
+                let node =
+                    step["path"].as_str().and_then(|p| p.strip_prefix("/dev/neuron")).and_then(|n| n.parse().ok());
+                let (as_name, flags) = (step["as"].as_str().unwrap_or("f"), step["flags"].as_i64().unwrap_or(0) as i32);
+                let actor = self.actor(&name);
+                let letter = actor.letter(as_name);
+                let answer = actor.client.open(letter, flags, node.expect("a device"));
+                self.ok_or_errno(res, &answer)
+            }
+            Some("close") => {
+                let actor = self.actor(&name);
+                let letter = actor.letter(&fd);
+                let answer = actor.client.ask(&format!("close {letter}"));
+                self.ok_or_errno(res, &answer)
+            }
+            Some("dup") => {
+                let as_name = step["as"].as_str().unwrap_or("g");
+                let actor = self.actor(&name);
+                let (from, to) = (actor.letter(&fd), actor.letter(as_name));
+                let answer = actor.client.ask(&format!("dup {from} {to}"));
+                self.ok_or_errno(res, &answer)
+            }
+            Some("exit" | "kill9") => {
+                if let Some(mut actor) = self.actors.remove(&name) {
+                    if step["op"] == "exit" {
+                        actor.client.send("exit 0");
+                    } else {
+                        common::kill(actor.client.pid(), libc::SIGKILL);
+                    }
+                    actor.client.ended_by();
+                }
+                Ok(())
+            }
+            Some(other) => panic!("{other} is none of OPS"),
+        }
+    }
+
+    fn ok_or_errno(&self, res: &Value, answer: &str) -> Outcome {
+        let given = match answer.strip_prefix("errno ") {
+            Some(number) => (-1, number.parse().expect("a number")),
+            None => (0, 0),
+        };
+        let (ret, errno) = expected(res);
+        equal("result", (ret.min(0), errno), given)
+    }
+
+    fn value(&mut self, value: &Value, buffers: &BTreeMap<String, (usize, usize)>, base: u64) -> u64 {
+        if let Value::Array(pair) = value {
+            return self.value(&pair[0], buffers, base).wrapping_add(pair.get(1).and_then(integer).unwrap_or(0));
+        }
+        match value.as_str() {
+            Some(text) if text.starts_with('$') => {
+                if let Some(actor) = text.strip_prefix("$pid:") {
+                    self.actor(actor);
+                }
+                *self.variables.get(&text[1..]).unwrap_or_else(|| panic!("no variable {text}"))
+            }
+            Some(text) if text.starts_with("buf:") => base + buffers[&text[4..]].0 as u64,
+            _ => integer(value).unwrap_or_else(|| panic!("value {value}")),
+        }
+    }
+
+    fn ioctl(&mut self, step: &Value, name: &str, fd: &str) -> Outcome {
+        let (res, defaults) = (&step["res"], self.defaults.clone());
+        let sent = step.get("cmd").and_then(integer).map(|cmd| cmd as u32);
+        let row =
+            IOCTLS.iter().find(|r| Some(r.cmd) == sent).or_else(|| row(step["name"].as_str().unwrap_or_default()));
+        let cmd = sent.unwrap_or_else(|| row.unwrap_or_else(|| panic!("{step}")).cmd);
+        let layout = row.and_then(|r| r.arg.layout());
+
+        // All user buffers in one, with a gap between them.
+        let mut arena = Vec::new();
+        let mut buffers = BTreeMap::new();
+        for (key, spec) in step["in_bufs"].as_object().into_iter().flatten() {
+            let len = spec["len"].as_u64().expect("a length") as usize;
+            let mut bytes = vec![spec["fill"].as_u64().unwrap_or(0) as u8; len];
+            if let Some(m) = spec["inc"].as_u64() {
+                bytes.iter_mut().enumerate().for_each(|(i, b)| *b = (i as u64 * m + (i as u64 >> 8)) as u8);
+            }
+            if let Some(text) = spec["hex"].as_str() {
+                bytes.iter_mut().zip(unhex(text)).for_each(|(b, v)| *b = v);
+            }
+            for patch in spec["patch"].as_array().into_iter().flatten() {
+                let value = match patch["var"].as_str() {
+                    Some(name) => self.variables[name].wrapping_add(patch["add"].as_u64().unwrap_or(0)),
+                    None => integer(&patch["val"]).expect("a value"),
+                };
+                put(
+                    &mut bytes,
+                    patch["off"].as_u64().unwrap_or(0) as usize,
+                    patch["size"].as_u64().unwrap_or(8) as usize,
+                    value,
+                );
+            }
+            buffers.insert(key.clone(), (arena.len(), len));
+            arena.extend(bytes);
+            arena.resize(arena.len().next_multiple_of(64) + 64, 0);
+        }
+        let base = self.actor(name).buffer;
+
+        let spec = step.get("arg").or_else(|| defaults.get("arg"));
+        let mut argument = match spec {
+            Some(Value::Null) => Err("null".to_owned()),
+            Some(spec) if spec.get("raw").is_some() => {
+                Err(format!("raw:{:#x}", integer(&spec["raw"]).expect("a number")))
+            }
+            Some(spec) => {
+                let info = spec["struct"].as_str().and_then(args::find_struct).or(layout);
+                let size = spec["size"].as_u64().unwrap_or(8) as usize;
+                let mut bytes = vec![spec["fill"].as_u64().map_or(0xa5, |f| f as u8); size];
+                if let (None, Some(info)) = (spec.get("fill"), info) {
+                    bytes[..info.size.min(size)].fill(0);
+                }
+                Ok((bytes, info))
+            }
+            None if row.is_some_and(|r| matches!(r.arg, Arg::None)) => Err("null".to_owned()),
+            None => Ok((vec![0; layout.map_or(8, |l| l.size)], layout)),
+        };
+        if let Ok((bytes, info)) = &mut argument {
+            for (field, value) in step["in"].as_object().into_iter().flatten() {
+                let (offset, size) = place(field, *info);
+                if let Some(text) = value.as_str().filter(|t| size > 8 && t.len() == 2 * size) {
+                    bytes.iter_mut().skip(offset).zip(unhex(text)).for_each(|(b, v)| *b = v);
+                } else {
+                    put(bytes, offset, size, self.value(value, &buffers, base));
+                }
+            }
+        }
+
+        let actor = self.actor(name);
+        let letter = actor.letter(fd);
+        if !arena.is_empty() {
+            actor.client.ask(&format!("buffer {}", hex(&arena)));
+        }
+        let thread = if step.get("thread").is_some() { "thread " } else { "" };
+        let shown = match &argument {
+            Err(text) => text.clone(),
+            Ok((bytes, _)) if bytes.is_empty() => format!("raw:{base:#x}"),
+            Ok((bytes, _)) => hex(bytes),
+        };
+        let answer = actor.client.ask(&format!("{thread}ioctl {letter} {cmd:#x} {shown}"));
+        assert_ne!(answer, "unknown command", "{step}");
+        let called = common::called(&answer);
+        let after = match arena.len() {
+            0 => Vec::new(),
+            len => unhex(&actor.client.ask(&format!("show {len}"))),
+        };
+        for save in step["save"].as_array().into_iter().flatten() {
+            let (offset, size) =
+                (save["off"].as_u64().unwrap_or(0) as usize, save["size"].as_u64().unwrap_or(8) as usize);
+            let from = save["from"].as_str().unwrap_or_default();
+            let value = match from.strip_prefix("buf:") {
+                Some(name) => word(&after, buffers[name].0 + offset, size),
+                None => word(&called.bytes, offset, size),
+            };
+            self.variables.insert(save["var"].as_str().expect("a name").to_owned(), value);
+        }
+
+        // The kernel reads what a command says it gives before the file system hears of it.
+        let unreadable = argument.is_err() && cmd >> 30 & 1 != 0 && cmd >> 16 & 0x3fff != 0;
+        let result = if unreadable { (-1, libc::EFAULT) } else { expected(res) };
+        equal("result", result, (called.ret, called.errno))?;
+        if let Ok((before, info)) = &argument {
+            let trimmed = res["out_hex_trimmed"].as_str();
+            match res["out_hex"].as_str().or(trimmed) {
+                Some(text) => {
+                    let known = if trimmed.is_some() { (text.len() / 2).min(before.len()) } else { before.len() };
+                    let known = if text.contains('(') { before.len() } else { known.min(text.len() / 2) };
+                    if !same_bytes(text, &called.bytes[..known]) {
+                        return Err(format!("argument: recorded {text}, given {}", hex(&called.bytes)));
+                    }
+                    if trimmed.is_none() {
+                        equal("behind the argument", &before[known..], &called.bytes[known..])?;
+                    }
+                    self.pids(&res["out"], *info, &called.bytes)?;
+                }
+                None => equal("argument", before, &called.bytes)?,
+            }
+        }
+        for (key, recorded) in res["bufs"].as_object().into_iter().flatten() {
+            let (at, len) = buffers[key];
+            let (before, after) = (&arena[at..at + len], &after[at..at + len]);
+            let number = |value: &Value, size: usize, signed: bool| match integer(value) {
+                Some(recorded) if signed => equal(key, recorded, word(after, 0, size) as u32 as i32 as u64),
+                Some(recorded) => equal(key, recorded, word(after, 0, size)),
+                None => Ok(()),
+            };
+            if recorded == "unchanged" {
+                equal(key, before, after)?;
+            } else if let Some(value) = recorded.get("u64") {
+                number(value, 8, false)?;
+            } else if let Some(value) = recorded.get("u32") {
+                number(value, 4, false)?;
+            } else if let Some(value) = recorded.get("s32") {
+                number(value, 4, true)?;
+            } else if let Some(text) = recorded["hex"].as_str() {
+                if !same_bytes(text, after) {
+                    return Err(format!("{key}: recorded {text}, given {}", hex(after)));
+                }
+            } else if let Some(byte) = recorded["uniform"].as_u64() {
+                equal(key, Some(byte), after.iter().all(|b| u64::from(*b) == byte).then_some(byte))?;
+            } else if let Some(hash) = recorded["fnv64"].as_str() {
+                equal(key, hash, &format!("{:016x}", fnv64(after)))?;
+            } else {
+                assert!(
+                    recorded.as_str().is_some_and(|t| t.starts_with('(')),
+                    "a form this test does not know: {recorded}"
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Process ids are symbols in a recording; here they are those of the clients.
+    fn pids(&self, out: &Value, info: Option<&StructInfo>, bytes: &[u8]) -> Outcome {
+        let pid = |value: &Value| {
+            value
+                .as_str()
+                .and_then(|t| t.strip_prefix('$'))
+                .and_then(|t| t.starts_with("pid:").then(|| self.variables.get(t)).flatten())
+                .copied()
+        };
+        if let Some(pid) = pid(out) {
+            return equal("pid", pid, word(bytes, 0, 4));
+        }
+        for (name, value) in out.as_object().into_iter().flatten() {
+            if let (Some(pid), Some(field)) = (pid(value), info.and_then(|i| i.field(name))) {
+                equal(name, pid, word(bytes, field.offset, field.size))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The transcripts of a driver version that can be replayed: name and content.
+fn transcripts(version: &str) -> Vec<(String, Value)> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../neuron-kmd/golden/{version}.tar.gz"));
+    let file = std::fs::File::open(path).expect("an archive");
+    let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(file));
+    let mut found = Vec::new();
+    for entry in archive.entries().expect("an archive") {
+        let mut entry = entry.expect("an entry");
+        let name = entry.path().expect("a name").to_string_lossy().trim_start_matches("./").to_owned();
+        let mut text = String::new();
+        if name.ends_with(".json") && entry.read_to_string(&mut text).is_ok() {
+            let transcript: Value = serde_json::from_str(&text).expect("JSON");
+            if replayable(&transcript) {
+                found.push((format!("{version}/{name}"), transcript));
+            }
+        }
+    }
+    found.sort_by(|a, b| a.0.cmp(&b.0));
+    found
+}
+
+/// Replays one; the steps that differ.
+fn replay(name: &str, transcript: &Value) -> (usize, Vec<(String, String)>) {
+    let device = name.split('/').nth(1).unwrap_or_default();
+    let (_, instance) =
+        INSTANCES.iter().find(|(d, _)| *d == device).unwrap_or_else(|| panic!("no instance with {device}"));
+    let driver = name.split('/').next().and_then(|v| v.rsplit_once('.')).expect("a version").0;
+    let emu = Emu::serve(instance, &["--driver", driver]);
+    let mut defaults = transcript["ioctl_defaults"].clone();
+    if defaults.is_null() {
+        defaults = serde_json::json!({});
+    }
+    let mut replay = Replay { emu: &emu, defaults, actors: BTreeMap::new(), variables: BTreeMap::new() };
+    let steps = transcript["steps"].as_array().expect("checked");
+    let mut differences = Vec::new();
+    for step in steps {
+        if let Err(text) = replay.step(step) {
+            let what = step["name"].as_str().or(step["op"].as_str()).unwrap_or_default();
+            let text: String = text.chars().take(300).collect();
+            differences.push((step["i"].to_string(), format!("{what} {}: {text}", step["path"])));
+        }
+    }
+    (steps.len(), differences)
+}
+
+#[test]
+fn recorded_transcripts_answer_the_same_through_the_device_files() {
+    if !can_emulate("golden transcripts on device files") {
+        return;
+    }
+    let mut known: BTreeSet<(&str, &str)> = KNOWN
+        .lines()
+        .skip(1)
+        .filter_map(|line| {
+            let mut fields = line.split('\t');
+            Some((fields.next()?, fields.next()?))
+        })
+        .collect();
+    let (mut files, mut steps, mut excused, mut wrong) = (0, 0, 0, Vec::new());
+    for (name, transcript) in ["2.24.7.0", "2.26.5.0"].into_iter().flat_map(transcripts) {
+        let (count, differences) = replay(&name, &transcript);
+        (files, steps) = (files + 1, steps + count);
+        for (step, text) in differences {
+            let row = known.iter().find(|row| **row == (name.as_str(), step.as_str())).copied();
+            match row {
+                Some(row) => {
+                    known.remove(&row);
+                    excused += 1;
+                }
+                None => wrong.push(format!("{name}\t{step}\t{text}")),
+            }
+        }
+    }
+    println!("replayed {files} transcripts through the device files, {steps} steps, {excused} known differences");
+    assert!(wrong.is_empty(), "{} steps differ:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(known.is_empty(), "no difference any more, so take them out of the table: {known:?}");
+    assert!(files >= 30 && steps >= 3000, "{files} transcripts with {steps} steps");
+}
