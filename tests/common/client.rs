@@ -1,5 +1,8 @@
 //! A C program that uses the library and does what a test says (`tests/c/client.c`).
 
+// Every test binary uses its own part of this.
+#![allow(dead_code)]
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};

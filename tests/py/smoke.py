@@ -4,6 +4,9 @@
     smoke.py name         by its short name, from the library path
     smoke.py preloaded    by no name at all: it is in the process already
 
+A last argument `emulated` says that this process is on device files of a trn2.48xlarge; without it
+the program asks for a simulated one.
+
 Prints nothing; an assertion that fails ends it with a traceback and status 1.
 """
 
@@ -36,7 +39,7 @@ def count(call):
     return n.value
 
 
-def main(nrt):
+def main(nrt, emulated):
     nrt.nrt_tensor_allocate.argtypes = [c_int, c_int32, c_size_t, c_char_p, POINTER(c_void_p)]
     nrt.nrt_tensor_write.argtypes = nrt.nrt_tensor_read.argtypes = [c_void_p, c_void_p, c_size_t, c_size_t]
     nrt.nrt_tensor_get_size.argtypes, nrt.nrt_tensor_get_size.restype = [c_void_p], c_size_t
@@ -44,15 +47,17 @@ def main(nrt):
     nrt.nrt_close.restype = None
 
     # The environment is read at the first question and not when the library is loaded.
-    os.environ["NEURON_RT_FAKE_INSTANCE_TYPE"] = "trn2.48xlarge"
+    if not emulated:
+        os.environ["NEURON_RT_FAKE_INSTANCE_TYPE"] = "trn2.48xlarge"
     os.environ["NEURON_RT_VISIBLE_CORES"] = "4-7"
     assert count(nrt.nrt_get_total_vnc_count) == count(nrt.nrt_get_total_nc_count) == 64
     assert count(nrt.nrt_get_visible_vnc_count) == count(nrt.nrt_get_visible_nc_count) == 4
 
     info = InstanceInfo()
+    revision = b"A" if emulated else b""  # a simulated instance has no silicon
     assert ctypes.sizeof(info) == 32
     ok(nrt.nrt_get_instance_info(byref(info), ctypes.sizeof(info)))
-    assert bytes(info) == b"\x05\0\0\0\x07\0\0\0" + b"trn2".ljust(16, b"\0") + bytes(8), bytes(info)
+    assert bytes(info) == b"\x05\0\0\0\x07\0\0\0" + b"trn2".ljust(16, b"\0") + revision.ljust(8, b"\0"), bytes(info)
 
     tensor = c_void_p()
     ok(nrt.nrt_init(3, b"2.9", b""))
@@ -70,4 +75,5 @@ def main(nrt):
 
 
 if __name__ == "__main__":
-    main(load(*sys.argv[1:]))
+    emulated = sys.argv[-1] == "emulated"
+    main(load(*sys.argv[1 : -1 if emulated else None]), emulated)
