@@ -76,7 +76,8 @@ abi-check: ## Fail when the generated files are not what abi/ says
 .PHONY: bench
 bench: setup ## Measure; ratios against baselines of the same run go to target/bench/ratios.json, a limit exceeded is an error
 	cargo build --release -p nrt
-	cargo bench -p nrt --bench speed
+	@rm -f $(TARGET)/bench/ratios.json
+	cargo bench -p nrt -p neuron-kmd --bench speed --bench memory --bench reset --no-fail-fast
 
 .PHONY: test-fuzz
 test-fuzz: setup ## Each fuzz target for FUZZ_SECONDS (10) under AddressSanitizer

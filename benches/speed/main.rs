@@ -1,4 +1,4 @@
-//! Speed of the finished release library: ratios against baselines of the same run, written to
+//! Speed of the finished release library: ratios against baselines of the same run, added to
 //! `target/bench/ratios.json` and held to their limits, then criterion's figures for each call alone.
 //!
 //! `make bench` runs it. The exit status is 1 when a limit is exceeded.
@@ -6,12 +6,17 @@
 mod cases;
 #[path = "../../tests/common/mod.rs"]
 mod common;
+mod devices;
+#[path = "../../tests/common/emu.rs"]
+mod emu;
 mod library;
+#[path = "../common/ratios.rs"]
 mod ratios;
 
-use cases::Judge;
 use criterion::Criterion;
+use devices::Machine;
 use library::{Nrt, Shared};
+use ratios::{Judge, Ratios};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -37,12 +42,15 @@ fn main() -> ExitCode {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let (nrt, empty) = (Nrt::of(Shared::open(library)), library::empty(folder.path()));
 
-    let mut ratios = ratios::Ratios::default();
+    let mut ratios = Ratios::default();
     cases::all(&nrt, empty, &mut ratios);
-    ratios.two_threads(nrt);
-    ratios.dlopen(library, folder.path());
-    let target = library.ancestors().nth(2).expect("the library is two folders below the target's");
-    let pass = ratios.report(&target.join("bench/ratios.json"));
+    cases::two_threads(nrt, &mut ratios);
+    cases::dlopen(library, folder.path(), &mut ratios);
+    let machine = Machine::publish(library, folder.path());
+    if let Some(machine) = &machine {
+        machine.all(&nrt, &mut ratios);
+    }
+    let pass = ratios.report();
 
     let criterion = Criterion::default()
         .without_plots()
@@ -50,6 +58,10 @@ fn main() -> ExitCode {
         .warm_up_time(Duration::from_millis(300))
         .measurement_time(Duration::from_secs(1))
         .configure_from_args();
-    cases::all(&nrt, empty, &mut Absolute(criterion));
+    let mut absolute = Absolute(criterion);
+    cases::all(&nrt, empty, &mut absolute);
+    if let Some(machine) = &machine {
+        machine.all(&nrt, &mut absolute);
+    }
     if pass { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

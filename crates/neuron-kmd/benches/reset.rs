@@ -1,7 +1,10 @@
 //! Cost of the reset engine and of the way into the driver. `cargo bench -p neuron-kmd --bench reset`.
 //!
 //! The hardware of these resets accepts at once: what is measured is queueing, waking, driving and
-//! reaping. How often the hardware was reset is counted and printed at the end.
+//! reaping. How often the hardware was reset is counted and printed at the end, with the ratios.
+
+#[path = "../../../benches/common/ratios.rs"]
+mod ratios;
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,6 +20,7 @@ use neuron_kmd::caller::{Caller, NoMemory};
 use neuron_kmd::driver::{Driver, LoadConfig};
 use neuron_kmd::reset::{HandshakeError, Pause, ResetEngine, ResetEvent, ResetTarget, Submitted, WaitMode, Waited};
 use neuron_kmd::time::RealClock;
+use ratios::{Judge, ROUNDS, Ratios};
 
 /// Requests of the coalesced case.
 const MANY: u32 = 64;
@@ -167,11 +171,20 @@ fn main() {
     group.finish();
     criterion.final_summary();
 
-    for requests in [1, MANY] {
+    let mut ratios = Ratios::default();
+    for (requests, name) in [(1, "reset_1_hardware_runs"), (MANY, "reset_64_hardware_runs")] {
         let runs = rig.runs_of(requests);
-        println!("{requests} requests behind a run: {runs} hardware run");
         assert_eq!(runs, 1, "they are one run");
+        ratios.count(name, runs);
     }
+    // Time until all requests are taken off, so the ratio is 64 where nothing is coalesced.
+    let behind = |requests| rig.behind_a_run(requests).as_nanos() as f64;
+    ratios.add("reset_64_coalesced_vs_1", None, ROUNDS, || behind(MANY), || behind(1));
+    let dispatch = || drop(black_box(file.ioctl(&caller, &NoMemory, black_box(cmd), 0)));
+    ratios.case("ioctl_dispatch_vs_empty_call", None, dispatch, || {
+        nothing(black_box(cmd));
+    });
+    ratios.report();
     rig.engine.stop(&*rig.hardware);
     file.flush(&caller);
     drop(file);

@@ -1,0 +1,111 @@
+//! The library on the device files of a published instance, and the same requests without the library.
+
+use crate::cases::{allocate, close, free, init, write};
+use crate::emu::{self, Served};
+use crate::library::{Nrt, Shared};
+use crate::ratios::Judge;
+use neuron_abi::kernel::args::{MemBufCopy64, Wire};
+use neuron_abi::kernel::ioctl::{Op, row};
+use neuron_driver::requests::Kind;
+use neuron_driver::{Driver, File, InProcess, KernelBackend, Mode};
+use neuron_kmd::time::RealClock;
+use neuron_kmd::{LoadConfig, instance};
+use std::fs;
+use std::hint::black_box;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::sync::Arc;
+
+/// 16 devices.
+const PRODUCT: &str = "trn2.48xlarge";
+/// Bytes of a copy.
+const COPIED: usize = 64 << 10;
+
+/// The instance, published as device files and modelled in this process.
+pub struct Machine {
+    nrt: Nrt,
+    files: KernelBackend,
+    model: InProcess,
+    served: Served,
+}
+
+impl Machine {
+    /// Publish the instance; from here on new copies of the library find it. `None`, with a remark, where nothing can
+    /// be mounted.
+    pub fn publish(library: &Path, folder: &Path) -> Option<Machine> {
+        let Some(served) = Served::start(&emu::program(), PRODUCT, &[]) else {
+            println!("The ratios on device files are left out: run as root where /dev/fuse is.");
+            return None;
+        };
+        // SAFETY: no other thread of this process uses the environment.
+        unsafe {
+            std::env::remove_var("NEURON_RT_FAKE_INSTANCE_TYPE");
+            std::env::set_var("NEURON_RT_RESET_CORES", "0");
+            served.variables().iter().for_each(|(name, value)| std::env::set_var(name, value));
+        }
+        // A library that has simulated an instance once does so to the end of its process, hence a second copy of it.
+        let copy = folder.join("libnrt-devices.so");
+        fs::copy(library, &copy).expect("the folder is ours");
+        let nrt = Nrt::of(Shared::open(&copy));
+        let files = KernelBackend::new(served.dev(), served.sys());
+        Some(Machine { nrt, files, model: model(), served })
+    }
+
+    /// Hand all cases to `judge`. Both copies of the library are down before and after.
+    pub fn all(&self, simulated: &Nrt, judge: &mut impl Judge) {
+        self.ioctl(judge);
+        // With the end, without which there is no second init.
+        let cycle = |nrt| {
+            init(nrt);
+            close(nrt);
+        };
+        judge.case("nrt_init_16_devices_fuse_vs_simulated", None, || cycle(&self.nrt), || cycle(simulated));
+        init(&self.nrt);
+        self.copy(judge);
+        close(&self.nrt);
+    }
+
+    /// DEVICE_BASIC_INFO, the smallest request there is.
+    fn ioctl(&self, judge: &mut impl Judge) {
+        let file = self.files.open(0, Mode::Full).expect("the instance is published");
+        let model = self.model.open(0, Mode::Full).expect("the model is loaded");
+        let ask = |file: &dyn File| {
+            black_box(file.identity().expect("every device knows who it is"));
+        };
+        let getppid = || {
+            // SAFETY: no precondition.
+            black_box(unsafe { libc::getppid() });
+        };
+        judge.case("ioctl_fuse_vs_getppid", None, || ask(&*file), getppid);
+        judge.case("ioctl_fuse_vs_in_process", None, || ask(&*file), || ask(&*model));
+    }
+
+    /// What the library adds to the one command a write to a tensor is.
+    fn copy(&self, judge: &mut impl Judge) {
+        let data = vec![0x5au8; COPIED];
+        let file = self.files.open(0, Mode::Full).expect("the instance is published");
+        let mem_handle = file.allocate(Kind::Device, 0, 0, COPIED as u64).expect("the device has memory");
+        let raw = fs::File::options().read(true).write(true).open(self.served.dev().join("neuron0"));
+        let raw = raw.expect("the instance is published");
+        let mut image = [0; MemBufCopy64::SIZE];
+        let buffer = data.as_ptr().expose_provenance() as u64;
+        MemBufCopy64 { mem_handle, buffer, size: COPIED as u64, offset: 0, copy_to_mem_handle: 1 }.put(&mut image);
+        let command = row(Op::MemBufCopy64).cmd;
+        let ioctl = || {
+            // SAFETY: the image is the argument of the command, and the address in it that of as many bytes.
+            assert_eq!(unsafe { libc::ioctl(raw.as_raw_fd(), command.into(), black_box(image.as_mut_ptr())) }, 0);
+        };
+        let mut tensor = allocate(&self.nrt, COPIED);
+        judge.case("libnrt_write_vs_raw_ioctls", Some(1.1), || write(&self.nrt, tensor, &data), ioctl);
+        free(&self.nrt, &mut tensor);
+        file.free(mem_handle).expect("it was just taken");
+    }
+}
+
+/// The same instance without device files.
+fn model() -> InProcess {
+    let (clock, product) = (RealClock::new(), neuron_abi::product::find(PRODUCT).expect("a product of the table"));
+    let bus = instance::bus(product, None, &(clock.clone() as Arc<_>)).expect("memory for the devices");
+    let config = LoadConfig { product: product.name.into(), ..LoadConfig::default() };
+    InProcess::new(neuron_kmd::Driver::load(&config, &bus, clock).expect("a driver"))
+}
