@@ -17,16 +17,22 @@ use criterion::Criterion;
 use devices::Machine;
 use library::{Nrt, Shared};
 use ratios::{Judge, Ratios};
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Criterion's view of the cases: every subject for itself.
-struct Absolute(Criterion);
+/// Criterion's view of the cases: every subject for itself, and once where several cases have it.
+struct Absolute {
+    criterion: Criterion,
+    done: BTreeSet<&'static str>,
+}
 
 impl Judge for Absolute {
     fn case(&mut self, name: &'static str, _: Option<f64>, mut subject: impl FnMut(), _: impl FnMut()) {
         let call = name.split("_vs_").next().unwrap_or(name);
-        self.0.bench_function(call, |bencher| bencher.iter(&mut subject));
+        if self.done.insert(call) {
+            self.criterion.bench_function(call, |bencher| bencher.iter(&mut subject));
+        }
     }
 }
 
@@ -58,7 +64,7 @@ fn main() -> ExitCode {
         .warm_up_time(Duration::from_millis(300))
         .measurement_time(Duration::from_secs(1))
         .configure_from_args();
-    let mut absolute = Absolute(criterion);
+    let mut absolute = Absolute { criterion, done: BTreeSet::new() };
     cases::all(&nrt, empty, &mut absolute);
     if let Some(machine) = &machine {
         machine.all(&nrt, &mut absolute);

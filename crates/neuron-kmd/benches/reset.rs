@@ -7,6 +7,7 @@
 mod ratios;
 
 use std::hint::black_box;
+use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -136,7 +137,7 @@ fn nothing(cmd: u32) -> i64 {
     i64::from(black_box(cmd))
 }
 
-fn main() {
+fn main() -> ExitCode {
     let mut criterion = Criterion::default().configure_from_args();
     let rig = Rig::new();
     let mut group = criterion.benchmark_group("reset");
@@ -184,9 +185,10 @@ fn main() {
     ratios.case("ioctl_dispatch_vs_empty_call", None, dispatch, || {
         nothing(black_box(cmd));
     });
-    ratios.report();
+    let pass = ratios.report();
     rig.engine.stop(&*rig.hardware);
     file.flush(&caller);
     drop(file);
     driver.unload();
+    if pass { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
