@@ -482,7 +482,7 @@ fn what_cannot_be_served_is_refused_in_a_sentence() {
         (&missing, &[], "give a directory that you may write to"),
         (&path("taken"), &[], "cannot listen at "),
         (&long, &[], "a shorter name"),
-        (&path("a"), &["--hbm-gib", "99"], "use 8192 to 32768"),
+        (&path("a"), &["--hbm-gib", "99"], "use 1024 to 32768"),
         (&path("a"), &["--fault", "dma-stuck@1"], "devices 0 to 0"),
         (&path("a"), &["--fault", "nonsense"], "there is no fault"),
     ];
