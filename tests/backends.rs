@@ -68,6 +68,10 @@ const DIFFERENCES: &[(&str, &[Difference])] = &[
             row("trn2", "full.blocks", "4 refused 4", "2 refused 4"),
         ],
     ),
+    (
+        "a device without a core of this process is not open, so nothing of it can be mapped; all of a simulation can",
+        &[row("trn1", "windows.hbm*", "3 null", "1 null"), row("trn1", "*.hbm", "3", "1")],
+    ),
 ];
 
 const fn row(product: &'static str, line: &'static str, simulated: &'static str, device: &'static str) -> Difference {
@@ -185,7 +189,7 @@ const SETTINGS: &[Setting] = &[
 ];
 
 /// Total logical cores with the default size and with size 1 (facts/runtime/fake_instances.tsv).
-const PRODUCTS: &[(&str, u32, u32)] = &[("trn1.2xlarge", 2, 2), ("trn2.3xlarge", 4, 8)];
+const PRODUCTS: &[(&str, u32, u32)] = &[("trn1.2xlarge", 2, 2), ("trn1.32xlarge", 32, 32), ("trn2.3xlarge", 4, 8)];
 
 /// What a Rust program asks `tests/c/client.c`, line by line while it runs.
 const TALK: &[&str] = &[
