@@ -2,6 +2,7 @@
 //! the entry layer that follow from the tables under `abi/`, so that no name, version node,
 //! state gate or prototype is written down twice.
 
+// The programs use more of the table's module than this script does.
 #[allow(dead_code)]
 #[path = "crates/nrt-tools/src/abi/table.rs"]
 mod table;

@@ -37,7 +37,7 @@ macro_rules! functions {
     ($($(#[$meta:meta])* $name:ident: fn($($arg:ty),*) $(-> $ret:ty)?;)*) => {
         /// The calls that are measured.
         #[derive(Clone, Copy)]
-        #[allow(missing_docs)]
+        #[allow(missing_docs)] // the names are the C calls'
         pub struct Nrt { $(pub $name: unsafe extern "C" fn($($arg),*) $(-> $ret)?,)* }
 
         impl Nrt {

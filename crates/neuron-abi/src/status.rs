@@ -115,9 +115,3 @@ impl Status {
         if self == Status::Success { Ok(()) } else { Err(self) }
     }
 }
-
-impl From<Result<(), Status>> for Status {
-    fn from(result: Result<(), Status>) -> Status {
-        result.err().unwrap_or(Status::Success)
-    }
-}
