@@ -9,6 +9,7 @@
 //! | `view.rs` | the vendor's layout at the handle's address |
 //! | `completion.rs` | waiting for outputs |
 //! | `set.rs` | tensor sets |
+//! | `transfer.rs` | reads, writes and copies that are checked now and carried out later |
 //! | `memory/` | accounting, the seam to the backend, the backend of the simulated instance |
 //!
 //! Tensors live in a table of the process, not in the runtime: they outlive `nrt_close`, and the
@@ -35,12 +36,14 @@ mod storage;
 mod store;
 #[cfg(test)]
 mod tests;
+mod transfer;
 mod view;
 
 pub use completion::{check_output_completion, reset_output_completion};
 pub use set::{TensorSet, allocate_set, destroy_set, resolve_set};
 pub use storage::{Access, Backing, Hold, Storage};
 pub use store::{Placement, TensorStore};
+pub use transfer::{Source, Target, Transfer};
 pub use view::TensorView;
 
 static TENSORS: Registry<Tensor> = Registry::new();
@@ -134,17 +137,36 @@ pub fn allocate_slice(source: &Tensor, offset: usize, size: usize, name: Option<
 /// third buffer. NRT_INVALID for a range that is not inside its tensor, and between driver memories
 /// that are not on the same HBM.
 pub fn copy(source: &Tensor, source_offset: usize, to: &Tensor, to_offset: usize, size: usize) -> Result<()> {
-    const API: &str = "nrt_tensor_copy";
-    let (from_span, from_start) = source.range(API, "read", source_offset, size)?;
-    let (to_span, to_start) = to.range(API, "write", to_offset, size)?;
-    if let (Some(from), Some(to)) = (from_span.storage.dma_place(), to_span.storage.dma_place())
-        && from != to
-    {
-        log_error!(Nrt, API, "{}", different_hbms(from, to));
-        return Err(Status::Invalid);
+    let route = Route::new("nrt_tensor_copy", (source, source_offset), (to, to_offset), size)?;
+    let _held = Hold::all([(&route.from.storage, Access::Read), (&route.to.storage, Access::Write)]);
+    route.run()
+}
+
+/// A copy between two tensors whose ranges and places were found right.
+struct Route {
+    from: Arc<Span>,
+    from_start: usize,
+    to: Arc<Span>,
+    to_start: usize,
+    size: usize,
+}
+
+impl Route {
+    fn new(api: &'static str, from: (&Tensor, usize), to: (&Tensor, usize), size: usize) -> Result<Route> {
+        let (from, from_start) = from.0.range(api, "read", from.1, size)?;
+        let (to, to_start) = to.0.range(api, "write", to.1, size)?;
+        if let (Some(from), Some(to)) = (from.storage.dma_place(), to.storage.dma_place())
+            && from != to
+        {
+            log_error!(Nrt, api, "{}", different_hbms(from, to));
+            return Err(Status::Invalid);
+        }
+        Ok(Route { from, from_start, to, to_start, size })
     }
-    let _held = Hold::all([(&from_span.storage, Access::Read), (&to_span.storage, Access::Write)]);
-    to_span.storage.copy_from(to_start, &from_span.storage, from_start, size)
+
+    fn run(&self) -> Result<()> {
+        self.to.storage.copy_from(self.to_start, &self.from.storage, self.from_start, self.size)
+    }
 }
 
 /// The vendor's text; its host memory counts as HBM −1.

@@ -83,14 +83,15 @@ struct Gate {
 #[derive(Default)]
 struct Users {
     reading: usize,
-    writing: bool,
+    /// At most one that waited for its turn, and any number of queued ones.
+    writing: usize,
     /// Writers in wait keep new readers out, or a stream of readers would starve them.
     writers_waiting: usize,
 }
 
 impl Users {
     fn block(&self, access: Access) -> bool {
-        self.writing
+        self.writing > 0
             || match access {
                 Access::Read => self.writers_waiting > 0,
                 Access::Write => self.reading > 0,
@@ -110,8 +111,16 @@ impl Gate {
                 users.writers_waiting += 1;
                 self.changed.wait_while(&mut users, |users| users.block(access));
                 users.writers_waiting -= 1;
-                users.writing = true;
+                users.writing += 1;
             }
+        }
+    }
+
+    fn count(&self, access: Access) {
+        let mut users = self.users.lock();
+        match access {
+            Access::Read => users.reading += 1,
+            Access::Write => users.writing += 1,
         }
     }
 
@@ -119,7 +128,7 @@ impl Gate {
         let mut users = self.users.lock();
         match access {
             Access::Read => users.reading -= 1,
-            Access::Write => users.writing = false,
+            Access::Write => users.writing -= 1,
         }
         drop(users);
         self.changed.notify_all();
@@ -139,6 +148,14 @@ impl Hold {
     /// Wait until `storage` may be used.
     pub fn new(storage: &Arc<Storage>, access: Access) -> Hold {
         storage.gate.enter(access);
+        Hold { storage: Arc::clone(storage), access }
+    }
+
+    /// Count as a user of `storage` without waiting for the others: work that is queued is in flight
+    /// from then on, and the order among queues is the caller's business
+    /// (`facts/runtime/tensors.md` section 8).
+    pub fn pending(storage: &Arc<Storage>, access: Access) -> Hold {
+        storage.gate.count(access);
         Hold { storage: Arc::clone(storage), access }
     }
 
@@ -174,11 +191,12 @@ mod tests {
     fn reads_wait_for_writes_and_writes_for_everybody() {
         let table = [
             // reading, writing, writers waiting: a read waits, a write waits
-            ((0, false, 0), false, false),
-            ((2, false, 0), false, true),
-            ((0, true, 0), true, true),
-            ((1, false, 1), true, true),
-            ((0, false, 1), true, false),
+            ((0, 0, 0), false, false),
+            ((2, 0, 0), false, true),
+            ((0, 1, 0), true, true),
+            ((0, 2, 0), true, true),
+            ((1, 0, 1), true, true),
+            ((0, 0, 1), true, false),
         ];
         for ((reading, writing, writers_waiting), read, write) in table {
             let users = Users { reading, writing, writers_waiting };
@@ -195,13 +213,13 @@ mod tests {
             while storage.gate.users.lock().writers_waiting == 0 {
                 thread::yield_now();
             }
-            assert!(!storage.gate.users.lock().writing);
+            assert_eq!(storage.gate.users.lock().writing, 0);
             // Holds move between threads: the queue that finishes work is not the caller.
             scope.spawn(move || drop(reading));
             writer.join().unwrap();
         });
         let users = storage.gate.users.lock();
-        assert_eq!((users.reading, users.writing, users.writers_waiting), (0, false, 0));
+        assert_eq!((users.reading, users.writing, users.writers_waiting), (0, 0, 0));
     }
 
     #[test]
@@ -209,6 +227,25 @@ mod tests {
         let (a, b) = (storage(), storage());
         let held = Hold::all([(&a, Access::Read), (&b, Access::Read), (&a, Access::Write)]);
         assert_eq!(held.len(), 2);
-        assert!(a.gate.users.lock().writing && b.gate.users.lock().reading == 1);
+        assert!(a.gate.users.lock().writing == 1 && b.gate.users.lock().reading == 1);
+    }
+
+    #[test]
+    fn queued_users_wait_for_nobody_and_are_waited_for() {
+        let storage = storage();
+        let queued = [Access::Write, Access::Read, Access::Write].map(|access| Hold::pending(&storage, access));
+        thread::scope(|scope| {
+            let reader = scope.spawn(|| drop(Hold::new(&storage, Access::Read)));
+            let writer = scope.spawn(|| drop(Hold::new(&storage, Access::Write)));
+            while storage.gate.users.lock().writers_waiting == 0 {
+                thread::yield_now();
+            }
+            assert_eq!(storage.gate.users.lock().writing, 2);
+            drop(queued);
+            reader.join().unwrap();
+            writer.join().unwrap();
+        });
+        let users = storage.gate.users.lock();
+        assert_eq!((users.reading, users.writing, users.writers_waiting), (0, 0, 0));
     }
 }
