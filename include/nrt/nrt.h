@@ -176,11 +176,11 @@ static_assert(sizeof(nrt_tensor_list_t) == 16, "nrt_tensor_list_t is 16 bytes");
 
 /**
  * Enters a tensor under a name; an entry of that name is replaced, and the tensor must outlive the
- * set. Works on the fake backend; needs nrt_init. Version node NRT_2.0.0.
+ * set. Works on every backend; needs nrt_init. Version node NRT_2.0.0.
  */
 NRT_STATUS nrt_add_tensor_to_tensor_set(nrt_tensor_set_t *tensor_set, const char *tensor_name, nrt_tensor_t *tensor);
 
-/** Makes an empty tensor set. Works on the fake backend; needs nrt_init. Version node NRT_2.0.0. */
+/** Makes an empty tensor set. Works on every backend; needs nrt_init. Version node NRT_2.0.0. */
 NRT_STATUS nrt_allocate_tensor_set(nrt_tensor_set_t **result);
 
 /**
@@ -211,8 +211,8 @@ void nrt_close(void);
 
 /**
  * Frees a set through the address of its handle and clears the handle; the tensors in it stay, and
- * NULL is no error. Works on the fake backend; callable in every state, with an effect that
- * depends on it. Version node NRT_2.0.0.
+ * NULL is no error. Works on every backend; callable in every state, with an effect that depends
+ * on it. Version node NRT_2.0.0.
  */
 void nrt_destroy_tensor_set(nrt_tensor_set_t **tensor_set);
 
@@ -237,14 +237,15 @@ NRT_STATUS nrt_execute_repeat(nrt_model_t *model, const nrt_tensor_set_t *input,
 NRT_STATUS nrt_get_attached_efa_bdf(const void *va, char *efa_bdf, size_t *len);
 
 /**
- * Exports a range of device memory as a dma-buf; the caller closes the descriptor. Works on the
- * fake backend; needs nrt_init. Version node NRT_2.0.0.
+ * Exports a range of mapped device memory as a dma-buf; the caller closes the descriptor. Refused
+ * with NRT_INVALID on simulated instances, and neuron-emu cannot do it. Works on devices only;
+ * needs nrt_init. Version node NRT_2.0.0.
  */
 NRT_STATUS nrt_get_dmabuf_fd(uint64_t va, uint64_t size, int *fd);
 
 /**
  * Where an HBM of a device is mapped and how large it is; NRT_INVALID_HANDLE ends the enumeration.
- * The gate is our choice. Works on the fake backend; needs nrt_init. Version node NRT_2.0.0.
+ * The gate is our choice. Works on every backend; needs nrt_init. Version node NRT_2.0.0.
  */
 NRT_STATUS nrt_get_hbm_mmap_va(int device_id, int hbm_idx, void **addr, size_t *size);
 
@@ -268,8 +269,8 @@ NRT_STATUS nrt_get_model_nc_count(const nrt_model_t *model, uint32_t *vnc_count)
 NRT_STATUS nrt_get_model_vnc_count(const nrt_model_t *model, uint32_t *vnc_count);
 
 /**
- * Looks a tensor up by its name; NRT_FAILURE when it is not there. Works on the fake backend;
- * needs nrt_init. Version node NRT_2.0.0.
+ * Looks a tensor up by its name; NRT_FAILURE when it is not there. Works on every backend; needs
+ * nrt_init. Version node NRT_2.0.0.
  */
 NRT_STATUS nrt_get_tensor_from_tensor_set(nrt_tensor_set_t *tensor_set, const char *tensor_name, nrt_tensor_t **tensor);
 
@@ -300,8 +301,7 @@ NRT_STATUS nrt_get_visible_vnc_count(uint32_t *nc_count);
 
 /**
  * Bytes used and the limit of a core; the caller gives its structure size and learns how much was
- * written. The gate is our choice. Works on the fake backend; needs nrt_init. Version node
- * NRT_2.0.0.
+ * written. The gate is our choice. Works on every backend; needs nrt_init. Version node NRT_2.0.0.
  */
 NRT_STATUS nrt_get_vnc_memory_stats(uint32_t vnc, nrt_vnc_memory_stats_t *stats, size_t stats_size_in, size_t *stats_size_out);
 
@@ -320,7 +320,7 @@ NRT_STATUS nrt_host_device_id_rid_map_get(uint32_t *count, uint32_t *host_did_to
 
 /**
  * Brings the runtime up. Success at once when it is up already, NRT_FAILURE in a forked child,
- * legal again after nrt_close. Works on the fake backend; callable in every state, with an effect
+ * legal again after nrt_close. Works on every backend; callable in every state, with an effect
  * that depends on it. Version node NRT_2.0.0.
  */
 NRT_STATUS nrt_init(nrt_framework_type_t framework, const char *fw_version, const char *fal_version);
@@ -338,88 +338,88 @@ NRT_STATUS nrt_load(const void *neff_bytes, size_t size, int32_t vnc, int32_t vn
 NRT_STATUS nrt_load_collectives(const void *neff_bytes, size_t size, int32_t vnc, int32_t vnc_count, uint32_t ctx_device_id, uint32_t ctx_device_count, nrt_model_t **model);
 
 /**
- * Makes a tensor; vnc is -1 for host placement, name may be NULL. Works on the fake backend; needs
+ * Makes a tensor; vnc is -1 for host placement, name may be NULL. Works on every backend; needs
  * nrt_init. Version node NRT_2.0.0.
  */
 NRT_STATUS nrt_tensor_allocate(nrt_tensor_placement_t tensor_placement, int vnc, size_t size, const char *name, nrt_tensor_t **tensor);
 
 /**
- * Makes a tensor without memory, for nrt_tensor_attach_buffer. Works on the fake backend; needs
+ * Makes a tensor without memory, for nrt_tensor_attach_buffer. Works on every backend; needs
  * nrt_init. Version node NRT_2.0.0.
  */
 NRT_STATUS nrt_tensor_allocate_empty(const char *name, nrt_tensor_t **tensor);
 
 /**
- * Makes a tensor that shares part of another one. Works on the fake backend; needs nrt_init.
- * Version node NRT_2.0.0.
+ * Makes a tensor that shares part of another one. Works on every backend; needs nrt_init. Version
+ * node NRT_2.0.0.
  */
 NRT_STATUS nrt_tensor_allocate_slice(const nrt_tensor_t *tensor_source, size_t offset, size_t size, const char *name, nrt_tensor_t **tensor_slice);
 
 /**
  * Puts a caller buffer behind a tensor; the buffer must outlive it, and memory the tensor had is
- * released. Works on the fake backend; needs nrt_init. Version node NRT_2.0.0.
+ * released. Works on every backend; needs nrt_init. Version node NRT_2.0.0.
  */
 NRT_STATUS nrt_tensor_attach_buffer(nrt_tensor_t *tensor, void *buffer, size_t size);
 
 /**
  * Waits for an output; timeout in microseconds, negative waits for ever, NRT_TIMEOUT when it
- * passes. Works on the fake backend; callable in every state. Version node NRT_2.0.0.
+ * passes. Works on every backend; callable in every state. Version node NRT_2.0.0.
  */
 NRT_STATUS nrt_tensor_check_output_completion(const nrt_tensor_t *output_tensor, int64_t timeout, uint64_t expected_completion_count);
 
 /**
- * Copies between tensors; two device tensors must share an HBM. Works on the fake backend; needs
+ * Copies between tensors; two device tensors must share an HBM. Works on every backend; needs
  * nrt_init. Version node NRT_2.0.0.
  */
 NRT_STATUS nrt_tensor_copy(const nrt_tensor_t *src, size_t src_offset, nrt_tensor_t *dst, size_t dst_offset, size_t size);
 
 /**
  * Frees a tensor through the address of its handle and clears the handle; safe in every state.
- * Works on the fake backend; callable in every state, with an effect that depends on it. Version
- * node NRT_2.0.0.
+ * Works on every backend; callable in every state, with an effect that depends on it. Version node
+ * NRT_2.0.0.
  */
 void nrt_tensor_free(nrt_tensor_t **tensor);
 
 /**
- * Physical address, size and HBM of a device tensor. Works on the fake backend; needs nrt_init.
+ * Physical address, size and HBM of a device tensor. Works on every backend; needs nrt_init.
  * Version node NRT_2.0.0.
  */
 NRT_STATUS nrt_tensor_get_device_allocation_info(const nrt_tensor_t *tensor, nrt_tensor_device_allocation_info_t *alloc_info);
 
 /**
- * Size in bytes; 0 for NULL, where the original asserts. Works on the fake backend; callable in
- * every state. Version node NRT_2.0.0.
+ * Size in bytes; 0 for NULL, where the original asserts. Works on every backend; callable in every
+ * state. Version node NRT_2.0.0.
  */
 size_t nrt_tensor_get_size(const nrt_tensor_t *tensor);
 
 /**
- * Address in this process; NULL on failure and when the runtime is not up. Works on the fake
- * backend; without effect unless the runtime is up. Version node NRT_2.0.0.
+ * Address in this process; NULL on failure and when the runtime is not up. Works on every backend;
+ * without effect unless the runtime is up. Version node NRT_2.0.0.
  */
 void *nrt_tensor_get_va(const nrt_tensor_t *tensor);
 
 /**
- * Fills part of a tensor with one byte. Works on the fake backend; needs nrt_init. Version node
+ * Fills part of a tensor with one byte. Works on every backend; needs nrt_init. Version node
  * NRT_2.0.0.
  */
 NRT_STATUS nrt_tensor_memset(nrt_tensor_t *tensor, uint64_t offset, int value, size_t size);
 
-/** Copies out of a tensor. Works on the fake backend; needs nrt_init. Version node NRT_2.0.0. */
+/** Copies out of a tensor. Works on every backend; needs nrt_init. Version node NRT_2.0.0. */
 NRT_STATUS nrt_tensor_read(const nrt_tensor_t *tensor, void *buf, size_t offset, size_t size);
 
-/** Many reads in one call. Works on the fake backend; needs nrt_init. Version node NRT_2.0.0. */
+/** Many reads in one call. Works on every backend; needs nrt_init. Version node NRT_2.0.0. */
 NRT_STATUS nrt_tensor_read_batch(const nrt_tensor_batch_t *batches, uint64_t num_batches, bool unsafe);
 
 /**
- * Sets the completion count of an output back to 0. Works on the fake backend; callable in every
+ * Sets the completion count of an output back to 0. Works on every backend; callable in every
  * state. Version node NRT_2.0.0.
  */
 NRT_STATUS nrt_tensor_reset_output_completion(nrt_tensor_t *output_tensor);
 
-/** Copies into a tensor. Works on the fake backend; needs nrt_init. Version node NRT_2.0.0. */
+/** Copies into a tensor. Works on every backend; needs nrt_init. Version node NRT_2.0.0. */
 NRT_STATUS nrt_tensor_write(nrt_tensor_t *tensor, const void *buf, size_t offset, size_t size);
 
-/** Many writes in one call. Works on the fake backend; needs nrt_init. Version node NRT_2.0.0. */
+/** Many writes in one call. Works on every backend; needs nrt_init. Version node NRT_2.0.0. */
 NRT_STATUS nrt_tensor_write_batch(const nrt_tensor_batch_t *batches, uint64_t num_batches, bool unsafe);
 
 /**

@@ -99,7 +99,7 @@ pub fn prototype(s: &Symbol<'_>) -> String {
 fn remark(s: &Symbol<'_>) -> String {
     let state = match s.status {
         State::Works => "Works on every backend",
-        State::WorksFake => "Works on the fake backend",
+        State::WorksKernel => "Works on devices only",
         State::Stub => "Not implemented yet: logs an error and fails",
     };
     let gate = match s.gate {

@@ -50,8 +50,8 @@ impl Gate {
 pub enum State {
     /// On every backend.
     Works,
-    /// On the fake backend only.
-    WorksFake,
+    /// On the kernel backend only.
+    WorksKernel,
     /// One log line and a failure value.
     Stub,
 }
@@ -59,7 +59,7 @@ pub enum State {
 impl State {
     /// The spelling in the table.
     pub const ALL: [(&'static str, State); 3] =
-        [("works", State::Works), ("works:fake", State::WorksFake), ("stub", State::Stub)];
+        [("works", State::Works), ("works:kernel", State::WorksKernel), ("stub", State::Stub)];
 }
 
 /// One parameter of a prototype.
