@@ -2,7 +2,7 @@
 
 use crate::args::{InOut, Out, Prefix, Text};
 use crate::types::{nrt_instance_info_t, nrt_vnc_memory_stats_t};
-use nrt_core::{instance, lifecycle};
+use nrt_core::{Status, instance, lifecycle, log_error};
 use std::ffi::c_void;
 
 #[path = "nrt_tensor.rs"]
@@ -109,6 +109,33 @@ export! {
     fn nrt_get_dmabuf_fd(va: u64, size: u64, fd: InOut<i32>) -> NRT_STATUS {
         use std::os::fd::IntoRawFd;
         fd.set(lifecycle::runtime()?.tensors.dmabuf_fd(va, size)?.into_raw_fd());
+        Ok(())
+    }
+}
+
+export! {
+    /// Host-wide number of a device.
+    fn nrt_host_device_id_get(neuron_dev: i32, host_device_id: Out<u32>) -> NRT_STATUS {
+        host_device_id.set(lifecycle::host_device_id(neuron_dev)?);
+        Ok(())
+    }
+}
+
+export! {
+    /// Routing id of every device by its host-wide number. `count` is the room of the map on entry
+    /// and the number of devices on return, also when the map was too small for them.
+    fn nrt_host_device_id_rid_map_get(count: InOut<u32>, host_did_to_rid_map: *mut u32) -> NRT_STATUS {
+        let ids = lifecycle::routing_ids()?;
+        let room = count.get() as usize;
+        count.set(ids.len() as u32);
+        if host_did_to_rid_map.is_null() || room < ids.len() {
+            log_error!(Nrt, CALL.name, "The map has room for {room} devices and there are {}; pass as many", ids.len());
+            return Err(Status::Invalid);
+        }
+        for (i, id) in ids.into_iter().enumerate() {
+            // SAFETY: by the contract of the call the map has `room` elements, and `i` is below that.
+            unsafe { host_did_to_rid_map.add(i).write_unaligned(id) };
+        }
         Ok(())
     }
 }

@@ -306,15 +306,15 @@ NRT_STATUS nrt_get_visible_vnc_count(uint32_t *nc_count);
 NRT_STATUS nrt_get_vnc_memory_stats(uint32_t vnc, nrt_vnc_memory_stats_t *stats, size_t stats_size_in, size_t *stats_size_out);
 
 /**
- * Host-wide id of a device. Sources disagree about the gate; none is our choice. Not implemented
- * yet: logs an error and fails; callable in every state. Version node NRT_2.0.0.
+ * Host-wide id of a device. Sources disagree about the gate; none is our choice. Works on every
+ * backend; callable in every state. Version node NRT_2.0.0.
  */
 NRT_STATUS nrt_host_device_id_get(int neuron_dev, uint32_t *host_device_id);
 
 /**
- * Routing id of every device by host-wide id; count is capacity on entry and entries on return.
- * Sources disagree about the gate; none is our choice. Not implemented yet: logs an error and
- * fails; callable in every state. Version node NRT_2.0.0.
+ * Routing id of every device by host-wide id; count is capacity on entry and entries on return,
+ * and a map that is too small is NRT_INVALID. Sources disagree about the gate; none is our choice.
+ * Works on every backend; callable in every state. Version node NRT_2.0.0.
  */
 NRT_STATUS nrt_host_device_id_rid_map_get(uint32_t *count, uint32_t *host_did_to_rid_map);
 

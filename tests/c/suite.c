@@ -113,6 +113,32 @@ static void cores(void)
     say("backend", "%s", opennrt_backend());
 }
 
+/* Which devices of the host these are. */
+static void host(void)
+{
+    uint32_t id = 77, room, map[64];
+    char answer[256] = "";
+    for (int device = -1; device <= 16; device++) {
+        char name[32];
+        snprintf(name, sizeof name, "host_id_%d", device);
+        id = 77;
+        int status = (int)nrt_host_device_id_get(device, &id);
+        say(name, "%d %u", status, id);
+    }
+    STATUS("host_id_null", nrt_host_device_id_get(0, NULL));
+    memset(map, 0, sizeof map);
+    room = 64;
+    int status = (int)nrt_host_device_id_rid_map_get(&room, map);
+    for (uint32_t i = 0; i < room && i < 64; i++)
+        snprintf(answer + strlen(answer), sizeof answer - strlen(answer), " %u", map[i]);
+    say("routing_ids", "%d %u:%s", status, room, answer);
+    room = 0;
+    status = (int)nrt_host_device_id_rid_map_get(&room, map);
+    say("routing_ids_no_room", "%d %u", status, room);
+    STATUS("routing_ids_null_map", nrt_host_device_id_rid_map_get(&room, NULL));
+    STATUS("routing_ids_null_room", nrt_host_device_id_rid_map_get(NULL, map));
+}
+
 /* Every kind of call that needs nrt_init, with good arguments where there is one. */
 static void gated(nrt_tensor_t *t)
 {
@@ -408,6 +434,7 @@ static void child_of_a_running_parent(nrt_tensor_t *t)
     counts();
     identity();
     cores();
+    host();
     gated(t);
     STATUS("init", init());
     nrt_close();
@@ -434,6 +461,7 @@ int main(void)
     counts();
     identity();
     cores();
+    host();
     gated(NULL);
     nrt_close();
     in_child("early_child", child_that_may_init, NULL);
@@ -450,6 +478,7 @@ int main(void)
     counts();
     identity();
     cores();
+    host();
     bytes();
     places();
     wrong();
@@ -470,6 +499,7 @@ int main(void)
     counts();
     identity();
     cores();
+    host();
     gated(kept);
     setenv("NEURON_RT_VISIBLE_CORES", "0", 1);
     counts();
@@ -480,6 +510,7 @@ int main(void)
     STATUS("init", init());
     counts();
     cores();
+    host();
     nrt_tensor_t *fresh = quietly(NRT_TENSOR_PLACEMENT_DEVICE, 0, SIZE, &status);
     say("fresh", "%d", status);
     STATUS("write", nrt_tensor_write(fresh, data, 0, SIZE));

@@ -1,6 +1,9 @@
 //! Every product of the facts, as one table (`facts/config/instances.tsv`,
 //! `facts/runtime/fake_instances.tsv`, `facts/runtime/instance_parse_examples.tsv`).
 
+use crate::kernel::pci;
+use crate::kernel::sysfs::DMI_PLATFORMS;
+use crate::kernel::values::Platform;
 use crate::{Arch, Family, Size};
 
 /// One product.
@@ -107,6 +110,13 @@ impl Product {
             Arch::Cayman => 0x7364,
             Arch::Mariana => 0x7564,
         }
+    }
+
+    /// Routing id of device `index` of the instance (`facts/driver/pci.tsv`, the `rid_map` rules).
+    pub fn routing_id(&self, index: u32) -> u32 {
+        let switched =
+            |(name, platform, _): &(&str, Platform, _)| *platform == Platform::Pds && self.name.starts_with(name);
+        if DMI_PLATFORMS.iter().any(switched) { index } else { pci::routing_id(self.pci_device(), index) }
     }
 }
 

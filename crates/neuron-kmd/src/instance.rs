@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use neuron_abi::kernel::pci::{RID_TO_INDEX_TRN1, RID_TO_INDEX_TRN2};
+use neuron_abi::kernel::pci;
 use neuron_abi::kernel::sysfs::DMI_PLATFORMS;
 use neuron_abi::kernel::values::Platform;
 use neuron_abi::product::Product;
@@ -15,17 +15,6 @@ use crate::time::Clock;
 
 /// Host memory each device can address, sparse: more than any host gives to one device's pool.
 const HOST_BYTES: u64 = 1 << 36;
-
-/// Routing id of each device index within a block of 16: the inverse of the driver's table.
-fn routing_id(device: u16, index: u32) -> u32 {
-    let table = match device {
-        0x7164 => &RID_TO_INDEX_TRN1,
-        0x7264 => return index,
-        _ => &RID_TO_INDEX_TRN2,
-    };
-    let place = table.iter().position(|i| *i == index % 16).expect("the table is a permutation of 0..16");
-    index / 16 * 16 + place as u32
-}
 
 /// Makes the devices of a product and places their windows. A driver that is loaded on them
 /// numbers them 0 to `devices - 1`, in bus order.
@@ -60,7 +49,7 @@ pub fn devices(
         DMI_PLATFORMS.iter().find(|(name, ..)| product.name.starts_with(name)).map(|(_, platform, _)| *platform);
     let mut bus = Vec::new();
     for index in 0..product.devices {
-        let routing_id = routing_id(device, index);
+        let routing_id = pci::routing_id(device, index);
         let spec = SiliconSpec {
             bdf: Bdf { slot: index as u8 + 1, ..Bdf::default() },
             routing_id,

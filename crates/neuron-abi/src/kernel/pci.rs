@@ -67,6 +67,18 @@ pub const RID_TO_INDEX_TRN1: [u32; 16] = [0, 4, 1, 5, 3, 7, 2, 6, 12, 8, 13, 9, 
 /// Device index of each routing id, Trn2 and Trn3.
 pub const RID_TO_INDEX_TRN2: [u32; 16] = [0, 3, 4, 7, 12, 15, 8, 11, 1, 2, 5, 6, 13, 14, 9, 10];
 
+/// Routing id of device `index` on a host with devices of PCI id `device`: the inverse of the
+/// driver's maps. Hosts of switched pods are not meant, there both numbers are the same.
+pub fn routing_id(device: u16, index: u32) -> u32 {
+    let map = match device {
+        0x7164 => &RID_TO_INDEX_TRN1,
+        0x7264 => return index,
+        _ => &RID_TO_INDEX_TRN2,
+    };
+    let place = map.iter().position(|i| *i == index % 16).expect("the map is a permutation of 0 to 15");
+    index / 16 * 16 + place as u32
+}
+
 /// Routing ids must stay below this.
 pub const MAX_ROUTING_ID: u32 = 64;
 

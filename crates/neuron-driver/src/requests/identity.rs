@@ -1,8 +1,8 @@
 //! Who a device is, and who uses it.
 
 use neuron_abi::kernel::args::{
-    AppInfo, CompatibleVersion, DeviceBasicInfo, DeviceDriverInfo, GetAppsInfo, GetLogicalToPhysicalNcMap, NcMap,
-    NcMapEntry, Wire,
+    AppInfo, CompatibleVersion, DeviceBasicInfo, DeviceDriverInfo, GetAppsInfo, GetLogicalToPhysicalNcMap,
+    HostDeviceId, HostDeviceIdToRidMap, NcMap, NcMapEntry, Wire,
 };
 use neuron_abi::kernel::ioctl::Op;
 use neuron_abi::kernel::values::{
@@ -129,6 +129,27 @@ impl dyn File + '_ {
         let entries = (NcMap::get(&map).num_entries as usize).min(NC_MAP_MAX_ENTRIES);
         let entry = |i| NcMapEntry::get(&map[NcMap::SIZE + i * NcMapEntry::SIZE..]);
         Ok(CoreMap((0..entries).map(entry).map(|e| (e.device_id, e.device_nc_idx)).collect()))
+    }
+
+    /// Number of the device on its host, which a container may number otherwise. Not on a misc
+    /// descriptor.
+    ///
+    /// # Errors
+    /// Those of any command.
+    pub fn host_device_id(&self) -> Result<u32> {
+        let a = self.ask(Op::HostDeviceId, &HostDeviceId::default(), Buffer::None)?;
+        Ok(a.host_device_id)
+    }
+
+    /// Routing id of each device of the host, by its number there; `None` when the driver is too old
+    /// to be asked. Any descriptor.
+    ///
+    /// # Errors
+    /// Those of any command.
+    pub fn routing_ids(&self) -> Result<Option<Vec<u32>>> {
+        let newer = || Ok(Some(self.ask(Op::HostDeviceIdToRidMap, &HostDeviceIdToRidMap::default(), Buffer::None)?));
+        let answer = self.either(newer, || Ok(None))?;
+        Ok(answer.map(|a| a.host_did_to_rid_map.into_iter().take(a.count as usize).collect()))
     }
 
     /// Process ids that have the device open, this one included. Not on a misc descriptor.

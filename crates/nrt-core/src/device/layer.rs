@@ -151,6 +151,11 @@ impl Layer {
         })
     }
 
+    /// A descriptor of device `index` for questions; stays open until `nrt_close`.
+    pub(crate) fn file(&self, index: u32) -> neuron_driver::Result<Arc<Box<dyn neuron_driver::File>>> {
+        self.session.info(index)
+    }
+
     /// Which physical cores are behind the core numbers of the instance.
     pub(crate) fn core_map(&self) -> &CoreMap {
         &self.core_map
