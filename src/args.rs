@@ -8,6 +8,7 @@
 //! | [`In<T>`] | `const T *` to read | `NRT_INVALID` |
 //! | [`InOut<T>`] | `T *` to read and write | `NRT_INVALID` |
 //! | [`Text`] | `const char *` | `NRT_INVALID` |
+//! | [`VersionText`] | `const char *`, any address | empty |
 //! | [`Handle<*mut T>`], [`Handle<*const T>`] | pointer to an opaque object, never followed | `NRT_INVALID` |
 //! | [`Prefix<T>`] | `T *` to a caller's, perhaps older, version of `T` | `NRT_INVALID` |
 //! | `Option` of any of these | the same | `None` |
@@ -15,7 +16,7 @@
 
 use nrt_core::{Status, log_error};
 use std::borrow::Cow;
-use std::ffi::c_char;
+use std::ffi::{c_char, c_void};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -211,6 +212,53 @@ impl Arg for Text {
 impl Nullable for Text {
     fn is_null(c: *const c_char) -> bool {
         c.is_null()
+    }
+}
+
+/// A text that only informs, at an address that may be anything.
+///
+/// The first published `nrt_init` took fewer arguments. A program built against it leaves in the
+/// others what the registers held: a small number, an unmapped address, bytes that are no text. So
+/// the kernel copies, which answers where a pointer followed here would crash, and what is no
+/// version is left out instead of refused.
+pub(crate) struct VersionText(String);
+
+impl VersionText {
+    /// Longest version that is read, in bytes; longer ones are cut.
+    const LIMIT: usize = 255;
+
+    /// Printable ASCII up to the first byte that is not, or that cannot be read.
+    pub(crate) fn text(&self) -> &str {
+        &self.0
+    }
+
+    fn read(address: usize) -> String {
+        const PAGE: usize = 4096;
+        let mut text = String::new();
+        while let Some(at) = address.checked_add(text.len()).filter(|_| text.len() < Self::LIMIT) {
+            // Not across a page: the next one need not be there.
+            let mut piece = [0; Self::LIMIT];
+            let len = (PAGE - at % PAGE).min(Self::LIMIT - text.len());
+            let into = libc::iovec { iov_base: piece.as_mut_ptr().cast(), iov_len: len };
+            let from = libc::iovec { iov_base: at as *mut c_void, iov_len: len };
+            // SAFETY: `into` has `len` bytes; the kernel checks `from` and answers EFAULT.
+            let copied = unsafe { libc::process_vm_readv(libc::getpid(), &into, 1, &from, 1, 0) };
+            let Ok(copied @ 1..) = usize::try_from(copied) else { break };
+            let printable = piece[..copied].iter().take_while(|byte| matches!(byte, b' '..=b'~'));
+            let before = text.len();
+            text.extend(printable.map(|&byte| char::from(byte)));
+            if text.len() - before < copied {
+                break;
+            }
+        }
+        text
+    }
+}
+
+impl Arg for VersionText {
+    type C = *const c_char;
+    unsafe fn take(c: *const c_char, _: &'static str, _: &'static str) -> Result<VersionText, Status> {
+        Ok(VersionText(VersionText::read(c as usize)))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Exports of `nrt.h`: lifecycle, counting and identity here, tensors in `tensor.rs`.
 
-use crate::args::{InOut, Out, Prefix, Text};
+use crate::args::{InOut, Out, Prefix, VersionText};
 use crate::types::{nrt_instance_info_t, nrt_vnc_memory_stats_t};
 use nrt_core::{Status, instance, lifecycle, log_error};
 use std::ffi::c_void;
@@ -12,9 +12,8 @@ pub(crate) use tensor::*;
 export! {
     /// Bring the runtime up. Works in every state; what each answers is in
     /// `facts/runtime/lifecycle.md` section 1.1.
-    fn nrt_init(framework: u32, fw_version: Option<Text>, fal_version: Option<Text>) -> NRT_STATUS {
-        let text = |text: &Option<Text>| text.as_ref().map_or(String::new(), |text| text.lossy().into_owned());
-        lifecycle::init(framework, &text(&fw_version), &text(&fal_version))
+    fn nrt_init(framework: u32, fw_version: VersionText, fal_version: VersionText) -> NRT_STATUS {
+        lifecycle::init(framework, fw_version.text(), fal_version.text())
     }
 }
 

@@ -80,8 +80,13 @@ pub fn lists(dir: &Path, keep: impl Fn(&table::Symbol<'_>) -> bool) -> usize {
 
 /// Compile `tests/c/NAME.c`, or `NAME.cpp`, against the headers into `tree`; extra arguments come last.
 pub fn program(name: &str, tree: &Path, extra: &[&str]) -> PathBuf {
+    compiled("c", name, tree, extra)
+}
+
+/// [`program`], from another folder in `tests`.
+pub fn compiled(folder: &str, name: &str, tree: &Path, extra: &[&str]) -> PathBuf {
     let exe = tree.join(name);
-    let source = |end: &str| root().join(format!("tests/c/{name}.{end}"));
+    let source = |end: &str| root().join(format!("tests/{folder}/{name}.{end}"));
     let (compiler, standard, source) = match source("c") {
         c if c.is_file() => ("gcc", "-std=gnu11", c),
         _ => ("g++", "-std=gnu++17", source("cpp")),
