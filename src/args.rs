@@ -217,10 +217,10 @@ impl Nullable for Text {
 
 /// A text that only informs, at an address that may be anything.
 ///
-/// The first published `nrt_init` took fewer arguments. A program built against it leaves in the
-/// others what the registers held: a small number, an unmapped address, bytes that are no text. So
-/// the kernel copies, which answers where a pointer followed here would crash, and what is no
-/// version is left out instead of refused.
+/// A program built against an `nrt_init` with fewer arguments leaves in the others what the
+/// registers held: a small number, an unmapped address, bytes that are no text. So the kernel
+/// copies, which answers where a pointer followed here would crash, and what is no version is left
+/// out instead of refused. Where a sandbox forbids that call, every text is empty.
 pub(crate) struct VersionText(String);
 
 impl VersionText {

@@ -106,10 +106,7 @@ fn start(name: &str) -> Command {
 
 /// The variables of a simulated instance.
 fn simulated(product: &str) -> Vec<(&'static str, PathBuf)> {
-    vec![
-        ("NEURON_RT_FAKE_INSTANCE_TYPE", product.into()),
-        ("OPENNRT_HBM_MIB", (MEMORY_GIB * 1024).to_string().into()),
-    ]
+    vec![("NEURON_RT_FAKE_INSTANCE_TYPE", product.into()), ("OPENNRT_HBM_MIB", (MEMORY_GIB * 1024).to_string().into())]
 }
 
 fn served(product: &str) -> Option<Served> {
@@ -124,9 +121,7 @@ fn every_pattern(backend: &str, variables: &[(&str, PathBuf)]) {
     for &(name, way) in PATTERNS {
         let mut start = start(name);
         start.envs(variables.iter().cloned()).stdin(Stdio::null());
-        let t0 = std::time::Instant::now();
         let output = start.output().unwrap_or_else(|e| panic!("{start:?} cannot be started: {e}"));
-        eprintln!("TIME {backend} {name} {:?}", t0.elapsed());
         let [out, log] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
         let said = match way {
             Way::Python => out == "made 34 freed 10 closed 1 freed 24 forgotten 1\n",

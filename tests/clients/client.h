@@ -30,7 +30,7 @@
 
 static inline unsigned char client_byte(uint64_t seed, size_t at)
 {
-    return (unsigned char)(seed * 0x9d + at * 31 + at / 251);
+    return (unsigned char)(seed * 0x9d + at * 31 + (at >> 8) + (at >> 16) * 7);
 }
 
 static inline void client_fill(void *bytes, size_t size, uint64_t seed)

@@ -8,7 +8,7 @@
 #include "client.h"
 #include "nrt/nrt.h"
 
-enum { THREADS = 4, QUESTIONS = 50, CYCLES = 3 };
+enum { THREADS = 4, QUESTIONS = 8, CYCLES = 3 };
 
 static uint32_t total, visible;
 static nrt_instance_info_t identity;
