@@ -108,6 +108,11 @@ int main(int argc, char **argv)
     MUST(library == application);
     find_functions(library);
 
+    /* Whether to offer device memory at all is decided by a count, before anybody has called nrt_init. */
+    uint32_t cores = 0;
+    MUST_BE(nrt.count(&cores), NRT_SUCCESS);
+    MUST(cores > 0);
+
     MUST_BE(nrt.init(NRT_FRAMEWORK_TYPE_NO_FW, "", ""), NRT_SUCCESS);
     MUST_BE(nrt.allocate(NRT_TENSOR_PLACEMENT_DEVICE, 0, SIZE, "message", &tensor), NRT_SUCCESS);
     unsigned char *address = nrt.va(tensor);

@@ -27,7 +27,7 @@ static void allocation(int vnc, size_t size)
 {
     nrt_tensor_t *tensor = NULL, *slice = NULL;
     nrt_tensor_device_allocation_info_t whole, part;
-    MUST_BE(nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, vnc, size, "buffer", &tensor), NRT_SUCCESS);
+    MUST_BE(nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, vnc, size, NULL, &tensor), NRT_SUCCESS);
     unsigned char *address = nrt_tensor_get_va(tensor);
     MUST(address != NULL && nrt_tensor_get_size(tensor) == size);
     MUST_BE(nrt_tensor_get_device_allocation_info(tensor, &whole), NRT_SUCCESS);
