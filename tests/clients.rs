@@ -46,7 +46,7 @@ const PATTERNS: &[(&str, Way)] = &[
 ];
 
 /// Simulated instances of every generation, small and large.
-const SIMULATED: &[&str] = &["trn1.2xlarge", "inf2.xlarge", "trn2.48xlarge", "trn3.48xlarge", "trn3pd98.3xlarge"];
+const SIMULATED: &[&str] = &["trn1.2xlarge", "inf2.xlarge", "trn2.48xlarge", "trn3.48xlarge"];
 
 /// Emulated instances.
 const EMULATED: &[&str] = &["trn1.2xlarge", "trn2.3xlarge"];
@@ -63,7 +63,7 @@ fn built() -> &'static Path {
             let lib = tree.path().join("lib").display().to_string();
             let (search, runpath) = (format!("-L{lib}"), format!("-Wl,-rpath,{lib}"));
             for &(name, way) in PATTERNS {
-                let linked = [search.as_str(), "-lnrt", "-pthread"];
+                let linked = [search.as_str(), "-lnrt", "-pthread", "-ldl"];
                 let more: &[&str] = match way {
                     Way::Linked => &[],
                     Way::Runpath => &[&runpath],

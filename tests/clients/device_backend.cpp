@@ -1,8 +1,12 @@
 // A device backend of a framework (PyTorch's): it comes up at the first use, copies between host
 // and cores, goes through the host where two cores have no memory in common, and is taken down by
-// objects that live until the process ends, tensors after the runtime. Breaks when the runtime
-// cannot be used from static objects, when a copy it refuses leaves bytes behind, and when the
-// order of destruction matters.
+// objects that live until the process ends, tensors after the runtime. Names of statuses come from a
+// function that it looks up and that not every runtime has. Breaks when the runtime cannot be used
+// from static objects, when a copy it refuses leaves bytes behind, and when the order of
+// destruction matters.
+#include <dlfcn.h>
+
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -104,6 +108,23 @@ int main()
     }
     MUST_BE(nrt_tensor_read(cached.back().tensor, host.data(), 0, SIZE), NRT_SUCCESS);
     MUST(client_holds(host.data(), SIZE, 42));
+
+    // Pinned memory for faster copies, where there is any.
+    nrt_tensor_t *pinned = nullptr;
+    NRT_STATUS status = nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_HOST, 0, SIZE, "pinned", &pinned);
+    MUST(status == NRT_SUCCESS || status == NRT_RESOURCE);
+    MUST((status == NRT_SUCCESS) == (pinned != nullptr));
+    if (pinned != nullptr) {
+        MUST_BE(nrt_tensor_write(pinned, host.data(), 0, SIZE), NRT_SUCCESS);
+        std::vector<unsigned char> back(SIZE);
+        MUST_BE(nrt_tensor_read(pinned, back.data(), 0, SIZE), NRT_SUCCESS);
+        MUST(back == host);
+        nrt_tensor_free(&pinned);
+    }
+
+    using Name = const char *(*)(NRT_STATUS);
+    auto name = reinterpret_cast<Name>(dlsym(RTLD_DEFAULT, "nrt_get_status_as_str"));
+    MUST(name != nullptr && name(NRT_RESOURCE) == std::string("NRT_RESOURCE"));
 
     // An output nobody has computed yet.
     MUST_BE(nrt_tensor_check_output_completion(parameter.tensor, 0, 1), NRT_TIMEOUT);
