@@ -3,7 +3,7 @@
 use crate::args::{InOut, Out, Prefix, VersionText};
 use crate::types::{nrt_instance_info_t, nrt_vnc_memory_stats_t};
 use nrt_core::{Status, instance, lifecycle, log_error};
-use std::ffi::c_void;
+use std::ffi::{c_char, c_void};
 
 #[path = "nrt_tensor.rs"]
 mod tensor;
@@ -136,6 +136,14 @@ export! {
             unsafe { host_did_to_rid_map.add(i).write_unaligned(id) };
         }
         Ok(())
+    }
+}
+
+export! {
+    /// PCI address of the network adapter attached to the device of an address. None is ever told.
+    fn nrt_get_attached_efa_bdf(va: *const c_void, efa_bdf: *mut c_char, len: InOut<usize>) -> NRT_STATUS {
+        let _ = (va, efa_bdf, len);
+        Err(lifecycle::no_attached_adapter())
     }
 }
 

@@ -230,9 +230,9 @@ NRT_STATUS nrt_execute_repeat(nrt_model_t *model, const nrt_tensor_set_t *input,
 
 /**
  * PCI address of the network adapter attached to the device of an address; len is the buffer size
- * with NUL on entry and the text length on return, NRT_RESOURCE when it is too small. The gate is
- * our choice. Not implemented yet: logs an error and fails; needs nrt_init. Version node
- * NRT_2.0.0.
+ * with NUL on entry and the text length on return. Always NRT_FAILURE here: simulated and emulated
+ * instances have no adapter, and which adapter of a real host is near a device is not known. The
+ * gate is our choice. Works on every backend; needs nrt_init. Version node NRT_2.0.0.
  */
 NRT_STATUS nrt_get_attached_efa_bdf(const void *va, char *efa_bdf, size_t *len);
 

@@ -137,6 +137,9 @@ static void host(void)
     say("routing_ids_no_room", "%d %u", status, room);
     STATUS("routing_ids_null_map", nrt_host_device_id_rid_map_get(&room, NULL));
     STATUS("routing_ids_null_room", nrt_host_device_id_rid_map_get(NULL, map));
+    size_t length = sizeof answer;
+    STATUS("adapter", nrt_get_attached_efa_bdf(data, answer, &length));
+    STATUS("adapter_null_length", nrt_get_attached_efa_bdf(data, answer, NULL));
 }
 
 /* Every kind of call that needs nrt_init, with good arguments where there is one. */

@@ -7,6 +7,7 @@
 use super::{Absent, Backend, DevInfo, product};
 use crate::log_info;
 use neuron_abi::Arch;
+use neuron_abi::kernel::pci;
 use neuron_driver::{Driver, KernelBackend, MAX_DEVICES, Mode, Node};
 use std::{
     io,
@@ -55,13 +56,26 @@ impl Host {
     /// Whether a PCI function of the newer arch-4 silicon is present (`facts/runtime/arch.tsv`,
     /// id 0x7565). The class devices do not link to their PCI functions, so the whole bus is asked.
     pub fn has_v4_plus(&self) -> bool {
+        !self.pci_functions(|device| device == 0x7565).is_empty()
+    }
+
+    /// PCI addresses of the Elastic Fabric Adapters of the host, ascending.
+    pub fn network_adapters(&self) -> Vec<String> {
+        self.pci_functions(|device| (0xefa0..=0xefaf).contains(&device))
+    }
+
+    /// PCI functions of the vendor of all these parts with a device id that is wanted.
+    fn pci_functions(&self, wanted: impl Fn(u16) -> bool) -> Vec<String> {
         const FUNCTIONS: &str = "bus/pci/devices";
-        let is = |function: &str, file: &str, value| {
-            let text = self.driver.sysfs(&format!("{FUNCTIONS}/{function}/{file}"));
-            text.is_ok_and(|text| text.eq_ignore_ascii_case(value))
+        let id = |function: &str, file: &str| {
+            let text = self.driver.sysfs(&format!("{FUNCTIONS}/{function}/{file}")).ok()?;
+            u16::from_str_radix(text.strip_prefix("0x")?, 16).ok()
         };
-        let functions = self.driver.sysfs_names(FUNCTIONS).unwrap_or_default();
-        functions.iter().any(|f| is(f, "vendor", "0x1d0f") && is(f, "device", "0x7565"))
+        let ours = |f: &String| id(f, "vendor") == Some(pci::VENDOR) && id(f, "device").is_some_and(&wanted);
+        let mut functions = self.driver.sysfs_names(FUNCTIONS).unwrap_or_default();
+        functions.retain(ours);
+        functions.sort();
+        functions
     }
 }
 
@@ -281,6 +295,23 @@ pub(crate) mod tests {
             assert!(absent.to_string().contains(part), "{absent}");
         }
         assert_eq!(absent.to_string().lines().count(), 1);
+    }
+
+    #[test]
+    fn network_adapters_are_told_by_vendor_and_device() {
+        let root = Root::new();
+        assert_eq!(root.host().network_adapters(), [""; 0]);
+        for (address, vendor, device) in [
+            ("0000:02:00.0", "0x1d0f", "0xefa1"),
+            ("0000:01:00.0", "0x1d0f", "0xEFA0"),
+            ("0000:03:00.0", "0x1d0f", "0x7364"),
+            ("0000:04:00.0", "0x8086", "0xefa1"),
+            ("0000:05:00.0", "0x1d0f", "efa1"),
+        ] {
+            let function = format!("sys/bus/pci/devices/{address}");
+            root.put(&format!("{function}/vendor"), vendor).put(&format!("{function}/device"), device);
+        }
+        assert_eq!(root.host().network_adapters(), ["0000:01:00.0", "0000:02:00.0"]);
     }
 
     struct Denied(Vec<u32>, Vec<u32>);

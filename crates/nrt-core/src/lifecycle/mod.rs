@@ -6,7 +6,7 @@
 //! a failing step drops the earlier ones and leaves START.
 
 mod fork;
-mod host_id;
+mod host;
 mod state;
 mod usage;
 
@@ -20,7 +20,7 @@ use neuron_abi::kernel::values::NdsDeviceCounter;
 use neuron_driver::requests::CoreMap;
 use parking_lot::{Mutex, RwLock};
 
-pub use host_id::{host_device_id, routing_ids};
+pub use host::{host_device_id, no_attached_adapter, routing_ids};
 pub use state::{GateClass, State, decide, gate, state};
 pub use usage::Usage;
 

@@ -1,11 +1,11 @@
-//! Which device of its host a device of this process is (`facts/runtime/tensor_api.tsv`). Both
-//! questions work in every state but that of a forked child, whose descriptors are its parent's.
+//! Where the devices of this process are on their host (`facts/runtime/tensor_api.tsv`). Device
+//! numbers can be asked in every state but that of a forked child, whose descriptors are its parent's.
 
 use neuron_driver::{File, Mode};
 
 use super::{State, runtime_if_up, state};
 use crate::device::{self, DevInfo, Source, layer};
-use crate::{Result, Status, log_error};
+use crate::{Result, Status, log_debug, log_error};
 
 /// Host-wide number of the device this process calls `device`. NRT_INVALID for a device it has not.
 ///
@@ -39,6 +39,25 @@ pub fn routing_ids() -> Result<Vec<u32>> {
             Ok(known.unwrap_or(devices))
         }
     }
+}
+
+/// Why no network adapter is attached to a device: simulated and emulated instances have none. Which
+/// of the adapters of a real host is near a device stands in no source, so the log says that it is
+/// not known. `Failure` in both cases.
+pub fn no_attached_adapter() -> Status {
+    const API: &str = "nrt_get_attached_efa_bdf";
+    let adapters = match device::source() {
+        Ok(Source::Simulated(_)) => Vec::new(),
+        Ok(Source::Kernel(host)) => host.network_adapters(),
+        Err(status) => return status,
+    };
+    if adapters.is_empty() {
+        // Network libraries ask for every memory they register: nothing is wrong.
+        log_debug!(Nrt, API, "No network adapter is attached to the devices of this instance");
+    } else {
+        log_error!(Nrt, API, "Which of {adapters:?} is near the device is not known; choose the adapter by hand");
+    }
+    Status::Failure
 }
 
 fn own(api: &'static str) -> Result<DevInfo> {
