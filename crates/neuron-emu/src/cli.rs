@@ -48,6 +48,9 @@ enum Command {
         /// Directory to publish in: empty, or not there yet
         #[arg(long, value_name = "DIR")]
         root: PathBuf,
+        /// End also when standard input closes: give a pipe, and the instance cannot outlive its other end
+        #[arg(long)]
+        until_stdin_closes: bool,
     },
     /// Serve the PCI devices alone to virtual machines, one socket each, until SIGTERM or SIGINT
     #[command(after_help = help_of_faults(
@@ -187,9 +190,9 @@ pub fn main() -> ExitCode {
                 Err(error) => fail(keeper::OWN_FAILURE, &error),
             },
         },
-        Command::Serve { instance, root } => match instance.wanted() {
+        Command::Serve { instance, root, until_stdin_closes } => match instance.wanted() {
             Err(sentence) => fail(1, &sentence),
-            Ok(wanted) => match serve::serve(wanted, &root, &mut io::stdout()) {
+            Ok(wanted) => match serve::serve(wanted, &root, until_stdin_closes.then(io::stdin), &mut io::stdout()) {
                 Ok(()) => ExitCode::SUCCESS,
                 Err(error) => fail(1, &error),
             },

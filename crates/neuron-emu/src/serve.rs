@@ -97,16 +97,19 @@ pub(crate) fn quoted(text: &str) -> String {
     if text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
-/// Publishes an instance at `root` until SIGTERM, SIGINT or SIGHUP comes, or somebody takes the
-/// mount away. Says on `out` when it is ready.
+/// Publishes an instance at `root` until SIGTERM, SIGINT or SIGHUP comes, somebody takes the mount
+/// away, or `tied_to`, if given, comes to its end. Says on `out` when it is ready.
 ///
 /// # Errors
 /// See [`ServeError`].
-pub fn serve(wanted: Wanted, root: &Path, out: &mut dyn Write) -> Result<(), ServeError> {
+pub fn serve(wanted: Wanted, root: &Path, tied_to: Option<io::Stdin>, out: &mut dyn Write) -> Result<(), ServeError> {
     let root = Root::prepare(root)?;
     let signals = Signals::hold(&[libc::SIGTERM, libc::SIGINT, libc::SIGHUP], &[])?;
     let keeper = Keeper::fork(|mut socket| keeper::sweep(&root.path, root.made, &mut socket))?;
     let result = root.lock().and_then(|_lock| {
+        if let Some(input) = tied_to {
+            terminate_at_the_end_of(input)?;
+        }
         let result = served(wanted, &root, &signals, out);
         root.leave();
         result
@@ -114,6 +117,16 @@ pub fn serve(wanted: Wanted, root: &Path, out: &mut dyn Write) -> Result<(), Ser
     // Everything is in order; a helper that is gone does not need to know.
     let _ = keeper.tell(keeper::GO);
     result
+}
+
+/// The end of `input` is one more SIGTERM, so that every wait that hears signals hears of it too.
+fn terminate_at_the_end_of(mut input: io::Stdin) -> io::Result<()> {
+    let watch = move || {
+        // One that cannot be read has nobody at its other end either.
+        let _ = io::copy(&mut input, &mut io::sink());
+        let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TERM);
+    };
+    std::thread::Builder::new().name("neuron-stdin".into()).spawn(watch).map(drop)
 }
 
 fn served(wanted: Wanted, root: &Root, signals: &Signals, out: &mut dyn Write) -> Result<(), ServeError> {

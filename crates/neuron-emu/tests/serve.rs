@@ -98,6 +98,56 @@ fn a_kill_leaves_no_mount_and_the_folder_can_be_used_again() {
     }
 }
 
+/// An emulator that is given a pipe as its input.
+fn tied(root: &std::path::Path, more: &[&str]) -> std::process::Child {
+    let mut command = Command::new(EMU);
+    command.args(["serve", "--instance", "trn1.2xlarge", "--root"]).arg(root).args(more);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the program is built")
+}
+
+#[test]
+fn it_ends_in_order_when_its_standard_input_closes_and_it_was_asked_to() {
+    if !can_emulate("end of standard input") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let root = folder.path().join("instance");
+    // While it starts, and when it serves.
+    for wait_until_ready in [false, true] {
+        let mut process = tied(&root, &["--until-stdin-closes"]);
+        let mut out = std::io::BufReader::new(process.stdout.take().expect("piped"));
+        let mut line = String::new();
+        if wait_until_ready {
+            std::io::BufRead::read_line(&mut out, &mut line).expect("a line");
+            assert!(mounted(&root), "{line}");
+            let mut input = process.stdin.as_ref().expect("piped");
+            std::io::Write::write_all(&mut input, b"text is not the end\n").expect("it reads");
+            let control = Command::new(EMU).args(["ctl", "--root"]).arg(&root).arg("status").output();
+            assert!(control.expect("the program is built").status.success());
+        }
+        drop(process.stdin.take());
+        assert_eq!(process.wait().expect("our child").code(), Some(0));
+        assert!(!mounted(&root) && !root.exists());
+    }
+}
+
+#[test]
+fn it_outlives_its_standard_input_when_nobody_asked() {
+    if !can_emulate("closed standard input") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let root = folder.path().join("instance");
+    let mut process = tied(&root, &[]);
+    drop(process.stdin.take());
+    let mut line = String::new();
+    let mut out = std::io::BufReader::new(process.stdout.take().expect("piped"));
+    std::io::BufRead::read_line(&mut out, &mut line).expect("a line");
+    assert!(line.starts_with("ready: ") && mounted(&root), "{line:?}");
+    kill(process.id(), libc::SIGTERM);
+    assert_eq!(process.wait().expect("our child").code(), Some(0));
+}
+
 #[test]
 fn it_ends_when_somebody_takes_the_mount_away() {
     if !can_emulate("unmount") {
