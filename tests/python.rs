@@ -1,6 +1,8 @@
-//! An unmodified Python on the installed library.
+//! An unmodified Python on the installed library, and pytest with the plugin for other people's tests.
 
 mod common;
+#[path = "common/emu.rs"]
+mod emu;
 
 use common::{command, install, must_succeed, root};
 use std::path::Path;
@@ -40,4 +42,33 @@ fn python_loads_the_library_by_its_short_name_from_the_library_path() {
 fn python_finds_a_preloaded_library_in_its_process() {
     let tree = install();
     must_be_silent(smoke(tree.path(), &["preloaded"]).env("LD_PRELOAD", tree.path().join("lib/libnrt.so.1")));
+}
+
+/// `tests/py/FILE` under pytest, on a tree with programs and plugin as `make install` lays it out.
+fn pytest(file: &str) {
+    let tree = install();
+    let (bin, plugin) = (tree.path().join("bin"), tree.path().join("share/opennrt/python"));
+    std::fs::create_dir(&bin).expect("the folder is ours");
+    for program in [emu::program(), common::tool("nrt-info")] {
+        let name = program.file_name().expect("a program has a name");
+        std::os::unix::fs::symlink(&program, bin.join(name)).expect("the folder is empty");
+    }
+    std::fs::create_dir_all(&plugin).expect("the folder is ours");
+    std::fs::copy(root().join("python/opennrt_testing.py"), plugin.join("opennrt_testing.py")).expect("it is there");
+    let mut pytest = command(&root().join("scripts/pytest.sh"), tree.path());
+    pytest.env_remove("LD_LIBRARY_PATH").env("OPENNRT_PREFIX", tree.path());
+    let output = must_succeed(pytest.args(["-rs"]).arg(root().join("tests/py").join(file)));
+    print!("{}", String::from_utf8_lossy(&output.stdout));
+}
+
+/// Each test of the file proves its own rule; `-rs` names those that cannot run here.
+#[test]
+fn tests_of_other_people_get_their_instance_from_the_fixtures() {
+    pytest("test_fixture.py");
+}
+
+/// The pytest files, the steps of a runner and the rights of a container, as the README has them.
+#[test]
+fn the_lines_for_other_peoples_ci_in_the_readme_work() {
+    pytest("test_readme.py");
 }

@@ -36,9 +36,14 @@ pub fn library() -> &'static Path {
     LIBRARY.get_or_init(|| build(&["--package", "nrt", "--lib"], "libnrt.so"))
 }
 
-/// The program `nrt-abi`, which `cargo test` of this package does not build either.
+/// The program `nrt-abi`.
 pub fn nrt_abi() -> PathBuf {
-    build(&["--package", "nrt-tools", "--bin", "nrt-abi"], "nrt-abi")
+    tool("nrt-abi")
+}
+
+/// A program of `nrt-tools`, which `cargo test` of this package does not build either.
+pub fn tool(name: &str) -> PathBuf {
+    build(&["--package", "nrt-tools", "--bin", name], name)
 }
 
 /// A fresh install tree `lib/libnrt.so → libnrt.so.1 → libnrt.so.2.31.24.0` and `include/nrt`.
