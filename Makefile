@@ -96,12 +96,14 @@ release: setup ## Release build that runs on glibc $(GLIBC) and later
 .PHONY: install
 install: ## Install under DESTDIR/PREFIX (run `make release` first, or it is done here)
 	@test -f $(PACKAGED)/libnrt.so || $(MAKE) release
-	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include/nrt $(DESTDIR)$(PREFIX)/bin
+	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include/nrt $(DESTDIR)$(PREFIX)/bin \
+		$(DESTDIR)$(PREFIX)/share/opennrt/python
 	install -m 755 $(PACKAGED)/libnrt.so $(DESTDIR)$(PREFIX)/lib/$(REALNAME)
 	ln -sf $(REALNAME) $(DESTDIR)$(PREFIX)/lib/$(SONAME)
 	ln -sf $(SONAME) $(DESTDIR)$(PREFIX)/lib/libnrt.so
 	install -m 644 include/nrt/*.h $(DESTDIR)$(PREFIX)/include/nrt
 	install -m 755 $(PACKAGED)/nrt-info $(PACKAGED)/nrt-abi $(PACKAGED)/neuron-emu $(DESTDIR)$(PREFIX)/bin
+	install -m 644 python/opennrt_testing.py $(DESTDIR)$(PREFIX)/share/opennrt/python
 	sed -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@VERSION@|$(VENDOR_VERSION)|g' packaging/nrt.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/nrt.pc
 	@echo 'Programs find the library with: export LD_LIBRARY_PATH=$(PREFIX)/lib$${LD_LIBRARY_PATH:+:$$LD_LIBRARY_PATH}'
 

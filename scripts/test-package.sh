@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Checks the packages: both hold the link chain, headers, nrt.pc and programs; the library needs no newer glibc than 2.28, has
-# exactly the surface, stays small, and a program built with the packaged pkg-config file runs on it.
+# Checks the packages: both hold the link chain, headers, nrt.pc, programs and the pytest plugin; the library needs no newer
+# glibc than 2.28, has exactly the surface, stays small, a program built with the packaged pkg-config file runs on it, and so do
+# the lines of the README for other people's CI.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 version=$1
@@ -31,5 +32,7 @@ for root in "$work/opennrt-$version-x86_64-linux" "$work/deb/usr"; do
     NEURON_RT_FAKE_INSTANCE_TYPE=trn2.48xlarge LD_LIBRARY_PATH=$root/lib "$work/hello" | grep -q '64 total' || die "the example does not count 64 cores on $lib"
     NEURON_RT_FAKE_INSTANCE_TYPE=trn1.2xlarge "$root/bin/nrt-info" >/dev/null || die "nrt-info fails on a simulated instance"
     "$root/bin/neuron-emu" --version >/dev/null || die "neuron-emu does not start"
+    OPENNRT_PREFIX=$root OPENNRT_TARBALL=$out/opennrt-$version-x86_64-linux.tar.gz OPENNRT_DEB=$out/opennrt_${version}_amd64.deb \
+        scripts/pytest.sh -rs tests/py/test_readme.py || die "the lines of the README do not work on $root"
     echo "package $root: ok, library $size bytes, needs up to $newest"
 done
