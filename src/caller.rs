@@ -1,6 +1,9 @@
-//! Buffers of the caller, as slices for the length of a call or as memory a tensor is attached to.
+//! Buffers of the caller: as slices for the length of a call, as memory a tensor is attached to, and
+//! lent to the library until queued work is done.
 
+use nrt_core::exec::Completion;
 use nrt_core::tensor::memory::Bytes;
+use nrt_core::tensor::{Source, Target};
 use nrt_core::{Result, Status, log_error};
 use std::ffi::c_void;
 
@@ -103,5 +106,72 @@ impl Bytes for Attached {
         // SAFETY: `offset + len` is within the buffer by the trait's contract.
         unsafe { self.start.add(offset).write_bytes(value, len) };
         Ok(())
+    }
+}
+
+/// A buffer that queued work reads.
+pub(crate) struct Lent(&'static [u8]);
+
+impl Lent {
+    /// # Safety
+    /// The buffer must hold `len` bytes until this is gone.
+    pub(crate) unsafe fn new(
+        start: *const c_void,
+        len: usize,
+        call: &'static str,
+        name: &'static str,
+    ) -> Result<Lent> {
+        // SAFETY: the caller's promise; the slice lives no longer than what holds it.
+        unsafe { bytes(start, len, call, name) }.map(Lent)
+    }
+}
+
+impl Source for Lent {
+    fn bytes(&self) -> &[u8] {
+        self.0
+    }
+}
+
+/// A buffer that queued work fills.
+pub(crate) struct LentMut(&'static mut [u8]);
+
+impl LentMut {
+    /// # Safety
+    /// The buffer must hold `len` bytes, and be nobody else's, until this is gone.
+    pub(crate) unsafe fn new(
+        start: *mut c_void,
+        len: usize,
+        call: &'static str,
+        name: &'static str,
+    ) -> Result<LentMut> {
+        // SAFETY: the caller's promise; the slice lives no longer than what holds it.
+        unsafe { bytes_mut(start, len, call, name) }.map(LentMut)
+    }
+}
+
+impl Target for LentMut {
+    fn bytes(&mut self) -> &mut [u8] {
+        self.0
+    }
+}
+
+/// Where the caller looks for the status of queued work, once its sequence is completed.
+pub(crate) struct ExecRet(*mut u32);
+
+// SAFETY: the place is plain memory of the process, written once by the thread that has this.
+unsafe impl Send for ExecRet {}
+
+impl ExecRet {
+    /// # Safety
+    /// The place must take a status until the sequence of the work is completed.
+    pub(crate) unsafe fn new(place: *mut u32) -> ExecRet {
+        ExecRet(place)
+    }
+}
+
+impl Completion for ExecRet {
+    fn complete(self: Box<Self>, _: u64, status: Status) {
+        // SAFETY: the promise of `new`, and the sequence is not completed before this returns.
+        unsafe { self.0.write_unaligned(status.code()) };
     }
 }

@@ -39,6 +39,11 @@ fn tensors_of_every_kind() {
     run("tensors");
 }
 
+#[test]
+fn asynchronous_calls() {
+    run("async");
+}
+
 /// A001, and what the calls that need no device answer.
 #[test]
 fn builders_version_and_names_answer_a_c_program() {

@@ -59,33 +59,33 @@ NRT_STATUS nrta_cc_schedule(nrt_cc_context_t **cc_ctx, int queue, NRT_STATUS *ex
 NRT_STATUS nrta_execute_schedule(nrt_model_t *model, const nrt_tensor_set_t *input, nrt_tensor_set_t *output, int queue, NRT_STATUS *exec_ret, nrta_seq_t *req_sequence);
 
 /**
- * Last completed sequence of a unit and queue. The numbers of nrta_xu_t differ from the header of
- * 2.30. Not implemented yet: logs an error and fails; needs nrt_init. Version node NRT_3.0.0.
+ * Last completed sequence of a unit and queue, with number 0 when there is none. The numbers of
+ * nrta_xu_t differ from the header of 2.30. Works on every backend; needs nrt_init. Version node
+ * NRT_3.0.0.
  */
 NRT_STATUS nrta_get_sequence(uint32_t lnc_idx, nrta_xu_t xu_type, int queue, nrta_seq_t *seq);
 
 /**
- * Whether a sequence is finished; NRT_INVALID when there never was one. Not implemented yet: logs
- * an error and fails; needs nrt_init. Version node NRT_3.0.0.
+ * Whether a sequence is finished; NRT_INVALID when there never was one. Works on every backend;
+ * needs nrt_init. Version node NRT_3.0.0.
  */
 NRT_STATUS nrta_is_completed(nrta_seq_t seq, bool *is_completed);
 
 /**
  * Queues a copy on one logical core, queues 0 and 1; tensors and exec_ret must live until
- * completion. Not implemented yet: logs an error and fails; needs nrt_init. Version node
- * NRT_3.0.0.
+ * completion. Works on every backend; needs nrt_init. Version node NRT_3.0.0.
  */
 NRT_STATUS nrta_tensor_copy(nrt_tensor_t *src, uint64_t src_offset, nrt_tensor_t *dst, uint64_t dst_offset, uint64_t size, int lnc_idx, int queue, NRT_STATUS *exec_ret, nrta_seq_t *req_sequence);
 
 /**
- * Queues a read, queues 0 and 1; buffer, tensor and exec_ret must live until completion. Not
- * implemented yet: logs an error and fails; needs nrt_init. Version node NRT_3.0.0.
+ * Queues a read, queues 0 and 1; buffer, tensor and exec_ret must live until completion. Works on
+ * every backend; needs nrt_init. Version node NRT_3.0.0.
  */
 NRT_STATUS nrta_tensor_read(void *buf, nrt_tensor_t *tensor, uint64_t offset, uint64_t size, int lnc_idx, int queue, NRT_STATUS *exec_ret, nrta_seq_t *req_sequence);
 
 /**
- * Queues a write, queues 0 and 1; buffer, tensor and exec_ret must live until completion. Not
- * implemented yet: logs an error and fails; needs nrt_init. Version node NRT_3.0.0.
+ * Queues a write, queues 0 and 1; buffer, tensor and exec_ret must live until completion. Works on
+ * every backend; needs nrt_init. Version node NRT_3.0.0.
  */
 NRT_STATUS nrta_tensor_write(nrt_tensor_t *tensor, const void *buf, uint64_t offset, uint64_t size, int lnc_idx, int queue, NRT_STATUS *exec_ret, nrta_seq_t *req_sequence);
 

@@ -73,8 +73,8 @@ static_assert(sizeof(nrt_model_info_t) == 4, "nrt_model_info_t is 4 bytes");
 NRT_STATUS nrt_all_gather(int32_t vnc, uint32_t g_device_id, uint32_t g_device_count, uint32_t rank_input_size, void *input, void *output);
 
 /**
- * Waits until the implicit asynchronous queue of a core is empty. The gate is our choice. Not
- * implemented yet: logs an error and fails; needs nrt_init. Version node NRT_2.0.0.
+ * Waits until the implicit asynchronous queue of a core is empty. The gate is our choice. Works on
+ * every backend; needs nrt_init. Version node NRT_2.0.0.
  */
 NRT_STATUS nrt_async_drain_queued_execs(int32_t vnc_idx);
 
@@ -125,9 +125,9 @@ NRT_STATUS nrt_get_model_tensor_info(nrt_model_t *model, nrt_tensor_info_array_t
 NRT_STATUS nrt_memcpy_to_device(void *dest, const void *src, size_t size);
 
 /**
- * Function the implicit asynchronous mode calls after each run; a later one replaces it, and
- * params may be NULL. The gate is our choice. Not implemented yet: logs an error and fails;
- * callable in every state. Version node NRT_2.0.0.
+ * Function the implicit asynchronous mode calls after each run, on a thread of the library; a
+ * later one replaces it, NULL brings the default back, and params may be NULL. The gate is our
+ * choice. Works on every backend; callable in every state. Version node NRT_2.0.0.
  */
 NRT_STATUS nrt_register_async_exec_callback(NRT_ASYNC_EXEC_STATUS_CALLBACK callback, void *params);
 

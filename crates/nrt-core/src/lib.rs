@@ -1,5 +1,5 @@
-//! The runtime behind the C entry layer: configuration, counting, identity, lifecycle, tensors
-//! and logs. No raw pointer of a C caller comes this far, and no environment variable is read
+//! The runtime behind the C entry layer: configuration, counting, identity, lifecycle, tensors,
+//! asynchronous execution and logs. No raw pointer of a C caller comes this far, and no environment variable is read
 //! outside [`config`] and [`log`].
 
 pub mod compat;
@@ -7,6 +7,7 @@ pub mod config;
 pub mod coredump;
 pub mod device;
 pub mod dump;
+pub mod exec;
 pub mod handle;
 pub mod inspect;
 pub mod instance;

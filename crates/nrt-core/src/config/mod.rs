@@ -242,6 +242,17 @@ pub fn exec_timeout_secs() -> u32 {
     last(|draft| draft.model.exec_timeout_secs)
 }
 
+/// Items the explicit compute queue takes, from the last parse.
+pub fn compute_queue_depth() -> u64 {
+    last(|draft| draft.runtime.compute_queue_depth)
+}
+
+/// Jobs in flight a core may have in the implicit asynchronous mode, 0 to 63, from the last parse; 0
+/// when the mode is off.
+pub fn implicit_in_flight() -> u32 {
+    last(|draft| draft.gcfg.async_exec_max_inflight_requests)
+}
+
 /// Whether peer-to-peer access and DMA-buf export are allowed, from the last parse.
 pub fn p2p_enabled() -> bool {
     last(|draft| draft.gcfg.enable_p2p)

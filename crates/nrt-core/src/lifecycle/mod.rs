@@ -18,7 +18,8 @@ use std::sync::{
 use neuron_abi::Status;
 use neuron_abi::kernel::values::NdsDeviceCounter;
 use neuron_driver::requests::CoreMap;
-use parking_lot::{Mutex, RwLock};
+use arc_swap::ArcSwapOption;
+use parking_lot::Mutex;
 
 pub use host::{host_device_id, no_attached_adapter, routing_ids};
 pub use state::{GateClass, State, decide, gate, state};
@@ -28,6 +29,7 @@ use crate::device::claim::{self, Grant};
 use crate::device::count::Wanted;
 use crate::device::layer::{self, Broken, Layer};
 use crate::device::{self, Backend, DevInfo, Source};
+use crate::exec::{self, Scheduler};
 use crate::tensor::{TensorStore, memory};
 use crate::{Result, config, coredump, dump, log, log_debug, log_error, log_info, log_warn, version};
 
@@ -52,12 +54,15 @@ pub struct Runtime {
     pub usage: Usage,
     /// Tensors and the memory behind them.
     pub tensors: TensorStore,
+    /// Queues of the asynchronous calls.
+    pub scheduler: Scheduler,
     /// What is held of real devices; `None` in simulation. `nrt_close` takes it out, because it must
     /// be gone before another init, and calls that are still at work keep the rest of this alive.
     layer: Mutex<Option<Layer>>,
 }
 
-static RUNTIME: RwLock<Option<Arc<Runtime>>> = RwLock::new(None);
+/// Read without a lock: polls come all the time, and none may wait for an init or close.
+static RUNTIME: ArcSwapOption<Runtime> = ArcSwapOption::const_empty();
 
 /// The running runtime. A call holds its own reference, so a racing `nrt_close` cannot pull the
 /// memory from under it.
@@ -65,7 +70,23 @@ static RUNTIME: RwLock<Option<Arc<Runtime>>> = RwLock::new(None);
 /// # Errors
 /// `Uninitialized` when nothing is up; the gate has usually said so before.
 pub fn runtime() -> Result<Arc<Runtime>> {
-    runtime_if_up().ok_or_else(|| decide(GateClass::InitRequired, state()).err().unwrap_or(Status::Uninitialized))
+    runtime_if_up().ok_or_else(not_up)
+}
+
+/// [`runtime`] for the length of `body` alone, which must not wait for anything: cheaper for calls
+/// that are made all the time.
+///
+/// # Errors
+/// As [`runtime`], and those of `body`.
+pub fn with_runtime<R>(body: impl FnOnce(&Runtime) -> Result<R>) -> Result<R> {
+    match &*RUNTIME.load() {
+        Some(runtime) if state() == State::Init => body(runtime),
+        _ => Err(not_up()),
+    }
+}
+
+fn not_up() -> Status {
+    decide(GateClass::InitRequired, state()).err().unwrap_or(Status::Uninitialized)
 }
 
 /// Number of logical cores of the whole instance. Works in every state.
@@ -100,7 +121,7 @@ pub fn lnc_size() -> Result<u32> {
 }
 
 fn runtime_if_up() -> Option<Arc<Runtime>> {
-    if state() == State::Init { RUNTIME.read().clone() } else { None }
+    if state() == State::Init { RUNTIME.load_full() } else { None }
 }
 
 /// Which backend is, or before init would be, at work; `None` when there is no device at all.
@@ -284,8 +305,11 @@ fn bring_up(framework: Framework<'_>) -> std::result::Result<Arc<Runtime>, Broke
     let visible: Vec<u32> = grant.logical().collect();
     config::set_visible(&visible);
     config::publish(pending);
-    let runtime = Arc::new(Runtime { info, grant, usage, tensors, layer: Mutex::new(layer) });
-    *RUNTIME.write() = Some(runtime.clone());
+    let settings =
+        exec::Settings { compute_depth: config::compute_queue_depth(), in_flight: config::implicit_in_flight() };
+    let scheduler = Scheduler::new(tensors.cores(), settings);
+    let runtime = Arc::new(Runtime { info, grant, usage, tensors, scheduler, layer: Mutex::new(layer) });
+    RUNTIME.store(Some(runtime.clone()));
     fork::mark_used();
     state::set(State::Init);
     Ok(runtime)
@@ -329,13 +353,19 @@ pub fn close() {
         log_debug!(Nrt, API, "nothing to close in state {}", state().name());
         return;
     }
+    if exec::on_worker() {
+        log_error!(Nrt, API, "The callback of a job cannot close the runtime, which waits for it; use another thread");
+        return;
+    }
     let _turn = fork::Transition::begin();
     if state() != State::Init {
         return;
     }
     state::set(State::Closed);
-    let runtime = RUNTIME.write().take();
+    let runtime = RUNTIME.swap(None);
     if let Some(runtime) = &runtime {
+        // First: what was accepted still needs everything else.
+        runtime.scheduler.close();
         let users = Arc::strong_count(runtime) - 1;
         if users > 0 {
             log_warn!(Nrt, API, "{users} calls are still at work, what they use is released when they end");
@@ -412,7 +442,7 @@ mod tests {
 
     fn nothing_is_held() {
         assert_eq!(state(), State::Start);
-        assert!(RUNTIME.read().is_none());
+        assert!(RUNTIME.load().is_none());
         assert!(config::raw_records().gcfg.is_null());
         assert_eq!(runtime().err(), Some(Status::Uninitialized));
     }

@@ -111,6 +111,11 @@ impl TensorStore {
         }
     }
 
+    /// Where the logical cores of this process are, in order.
+    pub fn cores(&self) -> impl Iterator<Item = Core> {
+        (0..).map_while(|vnc| self.memory.core(vnc))
+    }
+
     fn visible(&self, vnc: i32) -> Result<(u32, Core)> {
         let core = u32::try_from(vnc).ok().and_then(|vnc| Some((vnc, self.memory.core(vnc)?)));
         core.ok_or_else(|| {
