@@ -58,6 +58,8 @@ check: setup ## All tests but packages and fuzzing
 	cargo test --workspace --no-fail-fast
 	@# The reset engine on the primitives of the schedule explorer: another build of the same crate.
 	cargo test -p neuron-kmd --features shuttle --test shuttle
+	@# The same for the queues of the asynchronous calls.
+	cargo test -p nrt-core --features shuttle --test shuttle
 
 .PHONY: lint
 lint: ## Format, clippy with warnings denied, documentation

@@ -115,12 +115,7 @@ pub(crate) struct Lent(&'static [u8]);
 impl Lent {
     /// # Safety
     /// The buffer must hold `len` bytes until this is gone.
-    pub(crate) unsafe fn new(
-        start: *const c_void,
-        len: usize,
-        call: &'static str,
-        name: &'static str,
-    ) -> Result<Lent> {
+    pub(crate) unsafe fn new(start: *const c_void, len: usize, call: &'static str, name: &'static str) -> Result<Lent> {
         // SAFETY: the caller's promise; the slice lives no longer than what holds it.
         unsafe { bytes(start, len, call, name) }.map(Lent)
     }

@@ -10,6 +10,7 @@ mod devices;
 #[path = "../../tests/common/emu.rs"]
 mod emu;
 mod library;
+mod queues;
 #[path = "../common/ratios.rs"]
 mod ratios;
 
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
 
     let mut ratios = Ratios::default();
     cases::all(&nrt, empty, &mut ratios);
+    queues::all(&nrt, &mut ratios);
     cases::two_threads(nrt, &mut ratios);
     cases::dlopen(library, folder.path(), &mut ratios);
     let machine = Machine::publish(library, folder.path());
@@ -66,6 +68,7 @@ fn main() -> ExitCode {
         .configure_from_args();
     let mut absolute = Absolute { criterion, done: BTreeSet::new() };
     cases::all(&nrt, empty, &mut absolute);
+    queues::all(&nrt, &mut absolute);
     if let Some(machine) = &machine {
         machine.all(&nrt, &mut absolute);
     }

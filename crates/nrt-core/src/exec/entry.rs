@@ -96,13 +96,7 @@ impl Entry<'_> {
     /// # Errors
     /// `Invalid` for bytes that are not inside, or a tensor of another HBM; those of
     /// [`Scheduler::submit`].
-    pub fn read(
-        &self,
-        tensor: &Tensor,
-        offset: usize,
-        to: Box<dyn Target>,
-        done: Box<dyn Completion>,
-    ) -> Result<u64> {
+    pub fn read(&self, tensor: &Tensor, offset: usize, to: Box<dyn Target>, done: Box<dyn Completion>) -> Result<u64> {
         let transfer = Transfer::read(self.api, tensor, offset, to)?;
         self.near(tensor)?;
         self.submit(transfer, done)

@@ -187,26 +187,25 @@ impl Scheduler {
             return Ok(queue);
         }
         let closed = lock(&self.closed);
+        // Somebody else may have been first. A queue that is there says by itself when it is closed.
+        if let Some(queue) = place.get() {
+            return Ok(queue);
+        }
         if *closed {
             log_warn!(Nrt, api, "NRT already closed");
             return Err(Status::Closed);
         }
-        if place.get().is_none() {
-            let cores = Arc::clone(&self.cores);
-            let watch = move |status| {
-                if is_fatal(status) {
-                    cores[usize::from(core)].broken.store(true, Ordering::Release);
-                }
-            };
-            let queue = Queue::start(name.to_string(), depth, watch).map_err(|error| {
-                log_error!(Nrt, api, "There is no thread for a queue of lnc {core}: {error}; raise the limit");
-                Status::Resource
-            })?;
-            // Nobody else comes here meanwhile.
-            let _ = place.set(queue);
-        }
-        drop(closed);
-        Ok(place.get().expect("it was just put there"))
+        let cores = Arc::clone(&self.cores);
+        let watch = move |status| {
+            if is_fatal(status) {
+                cores[usize::from(core)].broken.store(true, Ordering::Release);
+            }
+        };
+        let queue = Queue::start(name.to_string(), depth, watch).map_err(|error| {
+            log_error!(Nrt, api, "There is no thread for a queue of lnc {core}: {error}; raise the limit");
+            Status::Resource
+        })?;
+        Ok(place.get_or_init(|| queue))
     }
 
     /// `nrta_is_completed`: whether everything up to this sequence of its queue is completed.
@@ -220,7 +219,11 @@ impl Scheduler {
             (1..=queue.submitted()).contains(&sequence.number).then(|| sequence.number <= queue.completed())
         });
         given.ok_or_else(|| {
-            log_error!(Nrt, "nrta_is_completed", "{id:#x} is no sequence of this runtime; pass one from a schedule call");
+            log_error!(
+                Nrt,
+                "nrta_is_completed",
+                "{id:#x} is no sequence of this runtime; pass one from a schedule call"
+            );
             Status::Invalid
         })
     }

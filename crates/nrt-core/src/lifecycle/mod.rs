@@ -15,10 +15,10 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
+use arc_swap::ArcSwapOption;
 use neuron_abi::Status;
 use neuron_abi::kernel::values::NdsDeviceCounter;
 use neuron_driver::requests::CoreMap;
-use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
 
 pub use host::{host_device_id, no_attached_adapter, routing_ids};
