@@ -1,6 +1,7 @@
 /* One program for every backend: it asks whatever instance it finds everything a program can ask and
  * prints a line `name answer` for each question. tests/backends.rs compares the answers. What the
  * program can judge by itself, the bytes of tensors, it answers with `same` or `other`. */
+#include <sched.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,6 +13,7 @@
 
 #include "nrt/nec.h"
 #include "nrt/nrt.h"
+#include "nrt/nrt_async.h"
 #include "nrt/nrt_experimental.h"
 #include "nrt/nrt_version.h"
 #include "nrt/opennrt.h"
@@ -56,6 +58,20 @@ static void holds(const char *name, const nrt_tensor_t *t, size_t offset, const 
     int status = (int)nrt_tensor_read(t, back, offset, size);
     say(name, "%d %s", status, memcmp(back, bytes, size) == 0 ? "same" : "other");
 }
+
+static NRT_STATUS ret;
+static nrta_seq_t seq;
+
+/* Wait for what a call has queued, if it has; then tell what there is to see. */
+static void ended(const char *name, NRT_STATUS status)
+{
+    bool done = status != NRT_SUCCESS;
+    while (!done && nrta_is_completed(seq, &done) == NRT_SUCCESS)
+        sched_yield();
+    say(name, "%d %#lx %d", (int)status, seq, (int)ret);
+}
+
+#define QUEUED(name, call) (ret = (NRT_STATUS)77, seq = 0x77, ended(name, call))
 
 static void version(void)
 {
@@ -169,6 +185,12 @@ static void gated(nrt_tensor_t *t)
     STATUS("place", nrt_tensor_get_device_allocation_info(t, &place));
     STATUS("hbm", nrt_get_hbm_mmap_va(0, 0, &address, &size));
     STATUS("dmabuf", nrt_get_dmabuf_fd((uint64_t)(uintptr_t)nrt_tensor_get_va(t), SIZE, &fd));
+    QUEUED("async_write", nrta_tensor_write(t, data, 0, 4, 0, 0, &ret, &seq));
+    QUEUED("async_read", nrta_tensor_read(back, t, 0, 4, 0, 1, &ret, &seq));
+    QUEUED("async_copy", nrta_tensor_copy(t, 0, t, 0, 4, 0, 1, &ret, &seq));
+    int asked = (int)nrta_get_sequence(0, NRTA_XU_TENSOR_OP, 1, &seq);
+    say("async_last", "%d %#lx", asked, seq);
+    STATUS("async_drain", nrt_async_drain_queued_execs(0));
     STATUS("set", nrt_allocate_tensor_set(&set));
     nrt_destroy_tensor_set(&set);
     say("size", "%zu", nrt_tensor_get_size(t));
@@ -414,6 +436,67 @@ static void sets(void)
     nrt_tensor_free(&a);
 }
 
+static void queues(void)
+{
+    static NRT_STATUS statuses[100];
+    nrt_tensor_t *host, *far, *bogus = (nrt_tensor_t *)data;
+    int status, xu, queue;
+    part = "async";
+    nrt_tensor_t *a = quietly(NRT_TENSOR_PLACEMENT_DEVICE, 0, SIZE, &status);
+    nrt_tensor_t *b = quietly(NRT_TENSOR_PLACEMENT_DEVICE, 0, SIZE, &status);
+    for (xu = 0; xu < 4; xu++)
+        for (queue = -1; queue < 4; queue++) {
+            char name[32];
+            seq = 0x77;
+            status = (int)nrta_get_sequence(0, (nrta_xu_t)xu, queue, &seq);
+            snprintf(name, sizeof name, "last_%d_%d", xu, queue);
+            say(name, "%d %#lx", status, seq);
+        }
+    QUEUED("write", nrta_tensor_write(a, data, 0, SIZE, 0, 0, &ret, &seq));
+    holds("written", a, 0, data, SIZE);
+    QUEUED("copy", nrta_tensor_copy(a, 100, b, 7, 1001, 0, 1, &ret, &seq));
+    holds("copied", b, 7, data + 100, 1001);
+    QUEUED("move", nrta_tensor_copy(a, 0, a, 9, SIZE - 9, 0, 0, &ret, &seq));
+    memset(back, 0, sizeof back);
+    QUEUED("read", nrta_tensor_read(back, a, 10, SIZE - 10, 0, 0, &ret, &seq));
+    say("read_bytes", "%s", memcmp(back, data + 1, SIZE - 10) == 0 ? "same" : "other");
+    QUEUED("nothing", nrta_tensor_write(a, data, SIZE, 0, 0, 0, &ret, &seq));
+    for (int i = 0; i < 100; i++)
+        nrta_tensor_write(a, data + i, (uint64_t)i * 600, 600, 0, 0, &statuses[i], &seq);
+    QUEUED("after_100", nrta_tensor_read(back, a, 99 * 600, 600, 0, 0, &ret, &seq));
+    say("last_of_100", "%s", memcmp(back, data + 99, 600) == 0 ? "same" : "other");
+    QUEUED("outside", nrta_tensor_write(a, data, SIZE - 3, 4, 0, 0, &ret, &seq));
+    QUEUED("far_outside", nrta_tensor_read(back, a, UINT64_MAX, 2, 0, 0, &ret, &seq));
+    QUEUED("huge", nrta_tensor_read(back, a, 0, UINT64_MAX, 0, 0, &ret, &seq));
+    QUEUED("no_queue", nrta_tensor_read(back, a, 0, 4, 0, 2, &ret, &seq));
+    QUEUED("no_core", nrta_tensor_read(back, a, 0, 4, 1000, 0, &ret, &seq));
+    QUEUED("negative_core", nrta_tensor_read(back, a, 0, 4, -1, 0, &ret, &seq));
+    QUEUED("bogus", nrta_tensor_copy(a, 0, bogus, 0, 4, 0, 0, &ret, &seq));
+    QUEUED("null", nrta_tensor_copy(a, 0, NULL, 0, 4, 0, 0, &ret, &seq));
+    QUEUED("null_buffer", nrta_tensor_write(a, NULL, 0, 0, 0, 0, &ret, &seq));
+    STATUS("null_status", nrta_tensor_write(a, data, 0, 4, 0, 0, NULL, &seq));
+    STATUS("null_sequence", nrta_tensor_write(a, data, 0, 4, 0, 0, &ret, NULL));
+    STATUS("null_answer", nrta_is_completed(1, NULL));
+    STATUS("null_last", nrta_get_sequence(0, NRTA_XU_TENSOR_OP, 0, NULL));
+    STATUS("never", nrta_is_completed(0x123456789, (bool[]){false}));
+    STATUS("drain_bad", nrt_async_drain_queued_execs(1000));
+    host = quietly(NRT_TENSOR_PLACEMENT_VIRTUAL, -1, SIZE, &status);
+    QUEUED("plain", nrta_tensor_write(host, data, 0, 4, 0, 0, &ret, &seq));
+    nrt_tensor_free(&host);
+    host = quietly(NRT_TENSOR_PLACEMENT_HOST, -1, SIZE, &status);
+    QUEUED("pinned", nrta_tensor_write(host, data, 0, 4, 0, 0, &ret, &seq));
+    nrt_tensor_free(&host);
+    /* On another HBM, where there is another core that is on one. */
+    far = quietly(NRT_TENSOR_PLACEMENT_DEVICE, 1, SIZE, &status);
+    say("far_made", "%d", status);
+    QUEUED("far", nrta_tensor_write(far, data, 0, 4, 0, 0, &ret, &seq));
+    QUEUED("far_copy", nrta_tensor_copy(a, 0, far, 0, 4, 0, 0, &ret, &seq));
+    QUEUED("near_far", nrta_tensor_write(far, data, 0, 4, 1, 0, &ret, &seq));
+    nrt_tensor_free(&far);
+    nrt_tensor_free(&a);
+    nrt_tensor_free(&b);
+}
+
 static void in_child(const char *name, void (*body)(nrt_tensor_t *), nrt_tensor_t *t)
 {
     int status = 0;
@@ -487,6 +570,7 @@ int main(void)
     wrong();
     exhaustion();
     sets();
+    queues();
 
     part = "kept";
     kept = make("made", NRT_TENSOR_PLACEMENT_DEVICE, 0, SIZE);

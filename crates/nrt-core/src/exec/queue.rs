@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::sync::{AtomicU64, Condvar, JoinHandle, Mutex, MutexGuard, Ordering, lock, spawn, thread_local, wait};
-use crate::{Result, Status, log_error};
+use crate::{Result, Status, lifecycle, log_error};
 
 /// Something to carry out on a worker.
 pub type Work = Box<dyn FnOnce() -> Result<()> + Send>;
@@ -178,6 +178,10 @@ impl Queue {
             };
             watch(status);
             guarded(|| done.complete(number, status));
+            if lifecycle::state() == lifecycle::State::Child {
+                // The completion has forked. The queue is the parent's, and its lock may never come free here.
+                return;
+            }
             state = lock(&self.state);
             self.completed.store(number, Ordering::Release);
             if state.waiting > 0 {

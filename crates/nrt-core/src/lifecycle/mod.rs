@@ -485,6 +485,75 @@ mod tests {
         }
     }
 
+    const IMPLICIT: &str = "NEURON_RT_ASYNC_EXEC_MAX_INFLIGHT_REQUESTS";
+
+    struct Callback<F>(F);
+
+    impl<F: Fn(exec::Report) + Send + Sync> exec::Callback for Callback<F> {
+        fn report(&self, report: exec::Report) {
+            (self.0)(report);
+        }
+    }
+
+    #[test]
+    fn a_close_ends_the_workers_whoever_holds_the_runtime() {
+        let test = "a_close_ends_the_workers_whoever_holds_the_runtime";
+        if !alone(test, &[("NEURON_RT_FAKE_INSTANCE_TYPE", "trn1.2xlarge".into()), (IMPLICIT, "2".into())]) {
+            return;
+        }
+        let workers = || {
+            let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+            let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
+            names.filter(|name| name.starts_with("nrt c")).count()
+        };
+        // A callback that closes is told off, or it would wait for itself.
+        exec::register(Some(Box::new(Callback(|_| close()))));
+        for _ in 0..2 {
+            init(1, "", "").unwrap();
+            let held = runtime().unwrap();
+            let jobs = held.scheduler.jobs().unwrap();
+            assert_eq!(jobs.submit("test", 0, 1, Box::new(|| Ok(()))), Ok(1));
+            held.scheduler.drain(0).unwrap();
+            assert_eq!((state(), workers()), (State::Init, 1));
+            close();
+            assert_eq!(workers(), 0);
+            assert_eq!(jobs.submit("test", 0, 1, Box::new(|| Ok(()))), Err(Status::Closed));
+            assert_eq!(jobs.submit("test", 1, 1, Box::new(|| Ok(()))), Err(Status::Closed));
+            drop(held);
+            nothing_is_held();
+        }
+    }
+
+    #[test]
+    fn a_child_forked_in_a_callback_ends_when_the_callback_does() {
+        let test = "a_child_forked_in_a_callback_ends_when_the_callback_does";
+        if !alone(test, &[("NEURON_RT_FAKE_INSTANCE_TYPE", "trn1.2xlarge".into()), (IMPLICIT, "8".into())]) {
+            return;
+        }
+        let (sender, ends) = std::sync::mpsc::channel();
+        let fork = move |_| {
+            // SAFETY: the child calls nothing but what follows, and returns.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                // SAFETY: ends a child that hangs.
+                unsafe { libc::alarm(60) };
+                return;
+            }
+            let mut status = -1;
+            // SAFETY: waits for the child made above and writes to a live local.
+            assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+            sender.send(status).unwrap();
+        };
+        exec::register(Some(Box::new(Callback(fork))));
+        init(1, "", "").unwrap();
+        let runtime = runtime().unwrap();
+        let jobs = runtime.scheduler.jobs().unwrap();
+        (0..5).for_each(|_| drop(jobs.submit("test", 0, 1, Box::new(|| Ok(()))).unwrap()));
+        runtime.scheduler.drain(0).unwrap();
+        assert_eq!(ends.try_iter().collect::<Vec<_>>(), [0; 5]);
+        close();
+    }
+
     /// The second init after each failure claims the same cores, so the first has given them back.
     #[test]
     fn failure_at_each_step_on_devices_leaves_no_claim_and_no_descriptor() {
