@@ -46,13 +46,17 @@ struct State {
     worker: Option<JoinHandle<()>>,
 }
 
+/// A number on a cache line of its own: whoever polls it must not slow the lock next to it down.
+#[repr(align(64))]
+struct Line(AtomicU64);
+
 /// A bounded queue and its worker, which runs until [`Queue::stop`]. The two numbers are read without
 /// the lock; they change under it.
 pub(super) struct Queue {
     /// Most items accepted and not completed.
     depth: u64,
-    submitted: AtomicU64,
-    completed: AtomicU64,
+    submitted: Line,
+    completed: Line,
     state: Mutex<State>,
     /// For the worker: there is something to do, or no more will come.
     more: Condvar,
@@ -74,8 +78,8 @@ impl Queue {
     pub(super) fn start(name: String, depth: u64, watch: impl Fn(Status) + Send + 'static) -> io::Result<Arc<Queue>> {
         let queue = Arc::new(Queue {
             depth,
-            submitted: AtomicU64::new(0),
-            completed: AtomicU64::new(0),
+            submitted: Line(AtomicU64::new(0)),
+            completed: Line(AtomicU64::new(0)),
             state: Mutex::new(State::default()),
             more: Condvar::new(),
             progress: Condvar::new(),
@@ -88,12 +92,12 @@ impl Queue {
 
     /// Number of the last item accepted; 0 for none.
     pub(super) fn submitted(&self) -> u64 {
-        self.submitted.load(Ordering::Acquire)
+        self.submitted.0.load(Ordering::Acquire)
     }
 
     /// Number of the last item completed; 0 for none.
     pub(super) fn completed(&self) -> u64 {
-        self.completed.load(Ordering::Acquire)
+        self.completed.0.load(Ordering::Acquire)
     }
 
     /// Accept `work`; its number. NRT_QUEUE_FULL when there is no room, NRT_CLOSED after a stop. What
@@ -106,8 +110,8 @@ impl Queue {
             if state.closing {
                 return Err(Status::Closed);
             }
-            let next = self.submitted.load(Ordering::Relaxed) + 1;
-            if next - self.completed.load(Ordering::Relaxed) <= self.depth {
+            let next = self.submitted.0.load(Ordering::Relaxed) + 1;
+            if next - self.completed.0.load(Ordering::Relaxed) <= self.depth {
                 break next;
             }
             if full == Full::Refuse {
@@ -116,7 +120,7 @@ impl Queue {
             state = self.await_progress(state);
         };
         state.items.push_back(item);
-        self.submitted.store(number, Ordering::Release);
+        self.submitted.0.store(number, Ordering::Release);
         let asleep = std::mem::take(&mut state.idle);
         drop(state);
         if asleep {
@@ -128,8 +132,8 @@ impl Queue {
     /// Wait until all that was accepted so far is completed.
     pub(super) fn drain(&self) {
         let mut state = lock(&self.state);
-        let last = self.submitted.load(Ordering::Relaxed);
-        while self.completed.load(Ordering::Relaxed) < last {
+        let last = self.submitted.0.load(Ordering::Relaxed);
+        while self.completed.0.load(Ordering::Relaxed) < last {
             state = self.await_progress(state);
         }
     }
@@ -170,7 +174,7 @@ impl Queue {
                 continue;
             };
             drop(state);
-            let number = self.completed.load(Ordering::Relaxed) + 1;
+            let number = self.completed.0.load(Ordering::Relaxed) + 1;
             let status = match guarded(work) {
                 Some(Ok(())) => Status::Success,
                 Some(Err(status)) => status,
@@ -183,7 +187,7 @@ impl Queue {
                 return;
             }
             state = lock(&self.state);
-            self.completed.store(number, Ordering::Release);
+            self.completed.0.store(number, Ordering::Release);
             if state.waiting > 0 {
                 self.progress.notify_all();
             }

@@ -548,7 +548,9 @@ mod tests {
         init(1, "", "").unwrap();
         let runtime = runtime().unwrap();
         let jobs = runtime.scheduler.jobs().unwrap();
-        (0..5).for_each(|_| drop(jobs.submit("test", 0, 1, Box::new(|| Ok(()))).unwrap()));
+        for job in 1..=5 {
+            assert_eq!(jobs.submit("test", 0, 1, Box::new(|| Ok(()))), Ok(job));
+        }
         runtime.scheduler.drain(0).unwrap();
         assert_eq!(ends.try_iter().collect::<Vec<_>>(), [0; 5]);
         close();

@@ -127,7 +127,9 @@ fn the_last_registration_counts_and_may_come_from_a_callback() {
         }
     });
     let scheduler = scheduler(8, 63);
-    (0..3).for_each(|_| drop(scheduler.jobs().unwrap().submit(API, 0, 1, nothing()).unwrap()));
+    for job in 1..=3 {
+        assert_eq!(scheduler.jobs().unwrap().submit(API, 0, 1, nothing()), Ok(job));
+    }
     scheduler.drain(0).unwrap();
     assert_eq!(reports.try_iter().collect::<Vec<_>>(), [("first", 1), ("second", 2), ("second", 3)]);
 }

@@ -128,7 +128,9 @@ fn a_full_queue_refuses_and_nothing_has_changed() {
         let (done, answers) = told();
         scheduler.submit(API, 1, slot, work, done()).unwrap();
         // The one at work counts as well.
-        (1..depth).for_each(|_| drop(scheduler.submit(API, 1, slot, nothing(), done()).unwrap()));
+        for _ in 1..depth {
+            scheduler.submit(API, 1, slot, nothing(), done()).unwrap();
+        }
         for _ in 0..2 {
             let refused = scheduler.submit(API, 1, slot, Box::new(|| panic!("refused")), Box::new(Nobody));
             assert_eq!(refused, Err(Status::QueueFull), "{unit:?} {setting}");
@@ -219,7 +221,9 @@ fn close_carries_out_what_was_accepted_and_nothing_runs_afterwards() {
     let (work, release) = held();
     scheduler.submit(API, 0, slot(Unit::TensorOp, 0), work, done()).unwrap();
     for slot in slots() {
-        (0..5).for_each(|_| drop(scheduler.submit(API, 0, slot, nothing(), done()).unwrap()));
+        for _ in 0..5 {
+            scheduler.submit(API, 0, slot, nothing(), done()).unwrap();
+        }
     }
     scheduler.jobs().unwrap().submit(API, 1, 7, nothing()).unwrap();
     std::thread::scope(|scope| {
@@ -242,7 +246,9 @@ fn close_carries_out_what_was_accepted_and_nothing_runs_afterwards() {
 fn dropping_the_queues_carries_everything_out_too() {
     let (done, answers) = told();
     let scheduler = scheduler(8, 0);
-    (0..100).for_each(|_| drop(scheduler.submit(API, 0, slot(Unit::TensorOp, 0), nothing(), done()).unwrap()));
+    for _ in 0..100 {
+        scheduler.submit(API, 0, slot(Unit::TensorOp, 0), nothing(), done()).unwrap();
+    }
     drop((scheduler, done));
     assert_eq!(answers.iter().count(), 100);
 }
