@@ -5,6 +5,7 @@ use std::io;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use neuron_hw::memory::Piece;
 use neuron_kmd::caller::{Caller, UserMemory};
 use neuron_kmd::memory::mmap::MmapRequest;
 use neuron_kmd::reply::{Errno as ModelErrno, Stop};
@@ -206,31 +207,49 @@ impl Regions<'_> {
             |region: &mut Buffer<'_>| address.checked_sub(region.address()).filter(|at| *at < region.bytes() as u64);
         regions.iter_mut().find_map(|region| at(region).map(|at| (region, at as usize))).map(|(r, at)| with(r, at))
     }
-}
 
-impl UserMemory for Regions<'_> {
-    fn read(&self, address: u64, data: &mut [u8]) -> usize {
-        let copied = self.find(address, |region, at| {
+    /// Lends at most `bytes` bytes at an address for reading; how many there were.
+    fn readable(&self, address: u64, bytes: usize, with: impl FnOnce(&[u8])) -> usize {
+        let lent = self.find(address, |region, at| {
             let source: &[u8] = match region {
                 Buffer::None => &[],
                 Buffer::In(bytes) => bytes,
                 Buffer::Out(bytes) => bytes,
             };
-            let bytes = (source.len() - at).min(data.len());
-            data[..bytes].copy_from_slice(&source[at..at + bytes]);
-            bytes
+            let there = (source.len() - at).min(bytes);
+            with(&source[at..at + there]);
+            there
         });
-        data.len() - copied.unwrap_or(0)
+        lent.unwrap_or(0)
+    }
+
+    /// The same for writing.
+    fn writable(&self, address: u64, bytes: usize, with: impl FnOnce(&mut [u8])) -> usize {
+        let lent = self.find(address, |region, at| {
+            let Buffer::Out(target) = region else { return 0 };
+            let there = (target.len() - at).min(bytes);
+            with(&mut target[at..at + there]);
+            there
+        });
+        lent.unwrap_or(0)
+    }
+}
+
+impl UserMemory for Regions<'_> {
+    fn read(&self, address: u64, data: &mut [u8]) -> usize {
+        data.len() - self.readable(address, data.len(), |source| data[..source.len()].copy_from_slice(source))
     }
 
     fn write(&self, address: u64, data: &[u8]) -> usize {
-        let copied = self.find(address, |region, at| {
-            let Buffer::Out(target) = region else { return 0 };
-            let bytes = (target.len() - at).min(data.len());
-            target[at..at + bytes].copy_from_slice(&data[..bytes]);
-            bytes
-        });
-        data.len() - copied.unwrap_or(0)
+        data.len() - self.writable(address, data.len(), |target| target.copy_from_slice(&data[..target.len()]))
+    }
+
+    fn fetch(&self, address: u64, to: Piece<'_>) -> usize {
+        to.len() - self.readable(address, to.len(), |source| to.write(source))
+    }
+
+    fn store(&self, address: u64, from: Piece<'_>) -> usize {
+        from.len() - self.writable(address, from.len(), |target| from.read(target))
     }
 }
 

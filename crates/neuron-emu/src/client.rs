@@ -6,6 +6,7 @@
 use std::cell::Cell;
 use std::fs;
 
+use neuron_hw::memory::Piece;
 use neuron_kmd::caller::UserMemory;
 use neuron_kmd::sync::signal;
 use rustix::process::Pid;
@@ -16,6 +17,9 @@ const PAGE: u64 = 4096;
 
 /// Pieces of one transfer; the system takes 1024 at most.
 const PIECES: usize = 256;
+
+/// Bytes of one transfer; the system takes a little less than 2 GiB at most.
+const LONGEST: usize = 1 << 30;
 
 /// Memory of the process a thread belongs to.
 #[derive(Clone, Copy, Debug)]
@@ -42,12 +46,17 @@ impl Memory {
     /// `local` must be valid for `length` bytes, and for writing when they come from the client.
     unsafe fn transfer(&self, address: u64, local: *mut u8, length: usize, direction: Direction) -> usize {
         let mut done = 0;
+        // The whole in one piece is faster by far. Only in pieces of a page the system promises to
+        // move all there is before the first page that cannot be reached.
+        let mut by_page = false;
         while done < length {
             let mut pieces = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; PIECES];
             let (mut count, mut bytes) = (0, 0);
-            while count < PIECES && done + bytes < length {
+            let rest = (length - done).min(LONGEST);
+            while count < PIECES && bytes < rest {
                 let Some(at) = address.checked_add((done + bytes) as u64) else { break };
-                let piece = ((PAGE - at % PAGE) as usize).min(length - done - bytes);
+                let page = (PAGE - at % PAGE) as usize;
+                let piece = if by_page { page.min(rest - bytes) } else { rest };
                 pieces[count] = libc::iovec { iov_base: at as *mut _, iov_len: piece };
                 count += 1;
                 bytes += piece;
@@ -65,9 +74,9 @@ impl Memory {
                     Direction::ToClient => libc::process_vm_writev(tid, &near, 1, far, count, 0),
                 }
             };
-            let Ok(moved) = usize::try_from(moved) else { break };
+            let moved = usize::try_from(moved).unwrap_or(0);
             done += moved;
-            if moved < bytes {
+            if moved < bytes && std::mem::replace(&mut by_page, true) {
                 break;
             }
         }
@@ -84,6 +93,16 @@ impl UserMemory for Memory {
     fn write(&self, address: u64, data: &[u8]) -> usize {
         // SAFETY: a slice is valid for its length; this direction only reads it.
         data.len() - unsafe { self.transfer(address, data.as_ptr().cast_mut(), data.len(), Direction::ToClient) }
+    }
+
+    fn fetch(&self, address: u64, to: Piece<'_>) -> usize {
+        // SAFETY: a piece is valid for its length in both directions.
+        to.len() - unsafe { self.transfer(address, to.as_ptr(), to.len(), Direction::FromClient) }
+    }
+
+    fn store(&self, address: u64, from: Piece<'_>) -> usize {
+        // SAFETY: as above.
+        from.len() - unsafe { self.transfer(address, from.as_ptr(), from.len(), Direction::ToClient) }
     }
 }
 

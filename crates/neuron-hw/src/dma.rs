@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 
 use parking_lot::Mutex;
 
-use crate::memory::{AddressSpace, HostMemory};
+use crate::memory::{AddressSpace, HostMemory, Piece, Window};
 use crate::regs::{Layout, engine};
 
 /// Bytes of a descriptor.
@@ -46,6 +46,60 @@ pub(crate) struct Bus<'a> {
     pub layout: &'a Layout,
     pub space: &'a AddressSpace,
     pub host: &'a dyn HostMemory,
+    /// Memory that is on the bus for this doorbell only.
+    pub window: Option<Window<'a>>,
+}
+
+/// Where the bytes of a descriptor are.
+#[derive(Clone, Copy)]
+enum Place {
+    /// At an address of this process.
+    Here(NonNull<u8>),
+    /// At this offset of the window.
+    Window(u64),
+}
+
+/// A run of neighbouring descriptors between memory of the device and the window, as one transfer:
+/// each costs a system call.
+struct Transfer {
+    device: NonNull<u8>,
+    window: u64,
+    bytes: usize,
+    inbound: bool,
+}
+
+/// What waits for its neighbour.
+struct Gather<'a> {
+    bus: &'a Bus<'a>,
+    transfer: Option<Transfer>,
+    /// Transfers that found less than they should have.
+    lost: u32,
+}
+
+impl Gather<'_> {
+    /// Takes the next transfer; the one before it is carried out first unless this continues it.
+    fn add(&mut self, next: Transfer) {
+        if let Some(before) = &mut self.transfer
+            && before.inbound == next.inbound
+            && before.device.as_ptr().wrapping_add(before.bytes) == next.device.as_ptr()
+            && before.window + before.bytes as u64 == next.window
+        {
+            before.bytes += next.bytes;
+            return;
+        }
+        self.finish();
+        self.transfer = Some(next);
+    }
+
+    /// Carries out what waits.
+    fn finish(&mut self) {
+        let (Some(transfer), Some(window)) = (self.transfer.take(), self.bus.window) else { return };
+        // SAFETY: the bus vouched for each of the neighbouring parts.
+        let piece = unsafe { Piece::new(transfer.device, transfer.bytes) };
+        let at = transfer.window;
+        let whole = if transfer.inbound { window.memory.fetch(at, piece) } else { window.memory.store(at, piece) };
+        self.lost += u32::from(!whole);
+    }
 }
 
 impl Bus<'_> {
@@ -55,9 +109,16 @@ impl Bus<'_> {
         }
         self.space.slice(address, bytes).ok()
     }
-}
 
-impl Bus<'_> {
+    fn place(&self, address: u64, bytes: u64) -> Option<Place> {
+        if address & self.layout.geometry.pci_host_base != 0
+            && let Some(at) = self.window.and_then(|w| w.offset(address & !self.layout.host_mask, bytes))
+        {
+            return Some(Place::Window(at));
+        }
+        self.slice(address, bytes).map(Place::Here)
+    }
+
     /// Whether an address is at the start of a page of the device's own file. Zeros are copied
     /// there by giving the pages back, so that clearing a whole channel costs no memory.
     fn is_file(&self, address: u64) -> bool {
@@ -100,6 +161,7 @@ impl Engines {
         let mut run = Run::default();
         let Some(heads) = self.heads(engine, queue) else { return run };
         let mut heads = heads.lock();
+        let mut gather = Gather { bus, transfer: None, lost: 0 };
         // A ring cannot hold more than it has places for.
         for _ in 0..count.min(tx.len) {
             let t = bus.slice(tx.base.wrapping_add(u64::from(heads.tx) * DESC), DESC);
@@ -121,11 +183,18 @@ impl Engines {
                 0 => LONGEST,
                 n => n,
             };
-            match (bus.slice(from, bytes), bus.slice(to, bytes)) {
-                (Some(source), Some(_)) if bytes == LONGEST && bus.is_file(to) && zeros(source) => {
-                    run.bad += u32::from(bus.space.discard(to, bytes).is_err());
+            let transfer = |device, window, inbound| Transfer { device, window, bytes: bytes as usize, inbound };
+            match (bus.place(from, bytes), bus.place(to, bytes)) {
+                (Some(Place::Window(window)), Some(Place::Here(device))) => gather.add(transfer(device, window, true)),
+                (Some(Place::Here(device)), Some(Place::Window(window))) => gather.add(transfer(device, window, false)),
+                (Some(Place::Here(source)), Some(Place::Here(target))) => {
+                    gather.finish();
+                    if bytes == LONGEST && bus.is_file(to) && zeros(source) {
+                        run.bad += u32::from(bus.space.discard(to, bytes).is_err());
+                    } else {
+                        copy(source, target, bytes as usize);
+                    }
                 }
-                (Some(from), Some(to)) => copy(from, to, bytes as usize),
                 _ => run.bad += 1,
             }
             run.bytes += bytes;
@@ -133,6 +202,8 @@ impl Engines {
             heads.tx = (heads.tx + 1) % tx.len;
             heads.rx = (heads.rx + 1) % rx.len;
         }
+        gather.finish();
+        run.bad += gather.lost;
         run
     }
 }

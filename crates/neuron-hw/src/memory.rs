@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::marker::PhantomData;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, RawFd};
 use std::ptr::NonNull;
 
@@ -24,6 +25,102 @@ pub trait HostMemory: Send + Sync {
     /// any of them is not there. The device uses them only inside the register access that made
     /// it ask; they must stay mapped until that access returns.
     fn slice(&self, address: u64, bytes: u64) -> Option<NonNull<u8>>;
+}
+
+/// Bytes of a device's memory, which others may change at any time: no Rust reference to them
+/// exists, they are only copied from and to.
+#[derive(Clone, Copy, Debug)]
+pub struct Piece<'a> {
+    start: NonNull<u8>,
+    bytes: usize,
+    memory: PhantomData<&'a ()>,
+}
+
+impl Piece<'_> {
+    /// # Safety
+    /// `bytes` bytes at `start` are valid for copies in both directions as long as the piece lives.
+    pub(crate) unsafe fn new(start: NonNull<u8>, bytes: usize) -> Self {
+        Self { start, bytes, memory: PhantomData }
+    }
+
+    /// Address of the first byte in this process; valid for copies of [`Self::len`] bytes in both
+    /// directions as long as the piece lives.
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.start.as_ptr()
+    }
+
+    /// Bytes.
+    pub fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// `bytes` of its bytes from `at` on.
+    ///
+    /// # Panics
+    /// When they are not inside.
+    pub fn part(&self, at: usize, bytes: usize) -> Self {
+        assert!(at <= self.bytes && bytes <= self.bytes - at, "a part lies inside");
+        // SAFETY: inside the bytes this piece vouches for.
+        unsafe { Self::new(self.start.add(at), bytes) }
+    }
+
+    /// Copies the first bytes out.
+    ///
+    /// # Panics
+    /// When `out` is longer.
+    pub fn read(&self, out: &mut [u8]) {
+        let from = self.part(0, out.len());
+        // SAFETY: a piece is valid for its length; the target is an exclusive Rust slice, which no
+        // piece lies in.
+        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), out.as_mut_ptr(), out.len()) };
+    }
+
+    /// Copies over the first bytes.
+    ///
+    /// # Panics
+    /// When `data` is longer.
+    pub fn write(&self, data: &[u8]) {
+        let to = self.part(0, data.len());
+        // SAFETY: as in `read`, with the piece as the target.
+        unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), to.as_ptr(), data.len()) };
+    }
+}
+
+/// Memory that has no address in this process: that of another one, whose pages a driver has made
+/// reachable for a device.
+pub trait Remote {
+    /// Copies from offset `at` on until `to` is full; false when some of it is not there. The bytes
+    /// before it may have been copied.
+    fn fetch(&self, at: u64, to: Piece<'_>) -> bool;
+
+    /// Copies all of `from` to offset `at`; false when some of it is not there. The bytes before it
+    /// may have been copied.
+    fn store(&self, at: u64, from: Piece<'_>) -> bool;
+}
+
+/// Where such memory is on the bus, for the length of the register access it is given with
+/// ([`Silicon::write32_with`](crate::Silicon::write32_with)).
+#[derive(Clone, Copy)]
+pub struct Window<'a> {
+    /// First bus address, without the PCI host base.
+    pub address: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// What is behind it.
+    pub memory: &'a dyn Remote,
+}
+
+impl Window<'_> {
+    /// Offset of a range that lies inside as a whole.
+    pub(crate) fn offset(&self, address: u64, bytes: u64) -> Option<u64> {
+        let at = address.checked_sub(self.address)?;
+        (bytes <= self.bytes.checked_sub(at)?).then_some(at)
+    }
 }
 
 /// A piece of the space and where it lies in the file.
@@ -122,6 +219,16 @@ impl AddressSpace {
         Ok(unsafe { region.map.add(at as usize) })
     }
 
+    /// `bytes` bytes at `address`.
+    ///
+    /// # Errors
+    /// As [`Self::slice`].
+    pub fn piece(&self, address: u64, bytes: u64) -> Result<Piece<'_>, BadAddress> {
+        let start = self.slice(address, bytes)?;
+        // SAFETY: `slice` vouches for the length, and the mapping lives as long as the space.
+        Ok(unsafe { Piece::new(start, bytes as usize) })
+    }
+
     /// The region a range lies in, and the bytes before it there.
     fn find(&self, address: u64, bytes: u64) -> Result<(&Region, u64), BadAddress> {
         let bad = BadAddress { address, bytes };
@@ -139,10 +246,7 @@ impl AddressSpace {
     /// # Errors
     /// As [`Self::slice`].
     pub fn read(&self, address: u64, data: &mut [u8]) -> Result<(), BadAddress> {
-        let from = self.slice(address, data.len() as u64)?;
-        // SAFETY: `slice` vouches for the length; the target is an exclusive Rust slice outside
-        // of the mapping.
-        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), data.as_mut_ptr(), data.len()) };
+        self.piece(address, data.len() as u64)?.read(data);
         Ok(())
     }
 
@@ -151,9 +255,7 @@ impl AddressSpace {
     /// # Errors
     /// As [`Self::slice`].
     pub fn write(&self, address: u64, data: &[u8]) -> Result<(), BadAddress> {
-        let to = self.slice(address, data.len() as u64)?;
-        // SAFETY: as in `read`, with the mapping as the target.
-        unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), to.as_ptr(), data.len()) };
+        self.piece(address, data.len() as u64)?.write(data);
         Ok(())
     }
 

@@ -11,7 +11,7 @@ use crate::Clock;
 use crate::dma::{Bus, Engines, Ring};
 use crate::fault::{Fault, Faults};
 use crate::mailbox::{Mailbox, Request};
-use crate::memory::{AddressSpace, HostMemory, HostRam, Placed};
+use crate::memory::{AddressSpace, HostMemory, HostRam, Placed, Window};
 use crate::pci::{Bdf, ConfigSpace};
 use crate::regs::{self, DEAD, Layout, core, engine, misc};
 use crate::trace::{Event, Trace, What};
@@ -341,6 +341,16 @@ impl Silicon {
     /// Writes a 32-bit word of a BAR (0 or 4). Writes to an absent BAR, or behind its end, are
     /// lost.
     pub fn write32(&self, bar: usize, offset: u64, value: u32) {
+        self.write(bar, offset, value, None);
+    }
+
+    /// The same while the memory of another process is on the bus. A window hides host memory at
+    /// the same bus addresses.
+    pub fn write32_with(&self, bar: usize, offset: u64, value: u32, window: Window<'_>) {
+        self.write(bar, offset, value, Some(window));
+    }
+
+    fn write(&self, bar: usize, offset: u64, value: u32, window: Option<Window<'_>>) {
         let offset = offset & !3;
         if bar == 4 {
             self.bar4_word(offset, |space, address| space.write(address, &value.to_le_bytes()).ok().map(|()| 0));
@@ -367,7 +377,7 @@ impl Silicon {
             state.registers.set(offset, value);
             if let Some((engine, at)) = self.layout.engine_at(offset) {
                 drop(guard);
-                self.engine_write(now, offset, engine, at, value);
+                self.engine_write(now, offset, (engine, at), value, window);
             }
         }
     }
@@ -458,7 +468,14 @@ impl Silicon {
         Some(what)
     }
 
-    fn engine_write(&self, now: std::time::Duration, offset: u64, engine: u32, at: u64, value: u32) {
+    fn engine_write(
+        &self,
+        now: std::time::Duration,
+        offset: u64,
+        (engine, at): (u32, u64),
+        value: u32,
+        window: Option<Window<'_>>,
+    ) {
         let Some(in_queues) = at.checked_sub(engine::QUEUES) else { return };
         let queue = in_queues / engine::QUEUE_STRIDE;
         if queue >= engine::COUNT {
@@ -471,7 +488,7 @@ impl Silicon {
                 let block = offset - engine::TAIL_INC;
                 let what = match self.rings(block) {
                     Some((tx, rx)) => {
-                        let bus = Bus { layout: self.layout, space: &self.space, host: &*self.host };
+                        let bus = Bus { layout: self.layout, space: &self.space, host: &*self.host, window };
                         let run = self.engines.run(&bus, engine, queue, tx, rx, value);
                         What::DmaRun { engine, queue, descriptors: run.descriptors, bytes: run.bytes, bad: run.bad }
                     }

@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use neuron_hw::memory::Piece;
+
 use crate::memory::dmabuf::DmaBuf;
 use crate::sync::Task;
 
@@ -45,6 +47,37 @@ pub trait UserMemory {
 
     /// Copies to `address`; returns how many bytes at the end could **not** be written.
     fn write(&self, address: u64, data: &[u8]) -> usize;
+
+    /// As [`Self::read`], to memory of a device. Whoever can do it without a copy in between does.
+    fn fetch(&self, address: u64, to: Piece<'_>) -> usize {
+        staged(to.len(), |at, stage| {
+            let left = self.read(address.wrapping_add(at as u64), stage);
+            to.part(at, stage.len()).write(&stage[..stage.len() - left]);
+            left
+        })
+    }
+
+    /// As [`Self::write`], from memory of a device.
+    fn store(&self, address: u64, from: Piece<'_>) -> usize {
+        staged(from.len(), |at, stage| {
+            from.part(at, stage.len()).read(stage);
+            self.write(address.wrapping_add(at as u64), stage)
+        })
+    }
+}
+
+/// Moves bytes in stages; `one` says how many of its stage it did not move.
+fn staged(bytes: usize, mut one: impl FnMut(usize, &mut [u8]) -> usize) -> usize {
+    const STAGE: usize = 64 << 10;
+    let mut stage = vec![0; bytes.min(STAGE)];
+    for at in (0..bytes).step_by(STAGE) {
+        let now = STAGE.min(bytes - at);
+        let left = one(at, &mut stage[..now]);
+        if left != 0 {
+            return bytes - at - now + left;
+        }
+    }
+    0
 }
 
 /// A caller without memory: every copy faults.

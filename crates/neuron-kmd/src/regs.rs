@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuron_hw::Silicon;
+use neuron_hw::memory::Window;
 use neuron_hw::regs::{DEAD, Layout};
 
 use crate::profile::Profile;
@@ -42,6 +43,11 @@ impl Regs {
     /// Writes a word.
     pub fn write(&self, offset: u64, value: u32) {
         self.silicon.write32(self.bar, offset, value);
+    }
+
+    /// Writes a word while the memory of a process is on the bus.
+    pub fn write_with(&self, offset: u64, value: u32, window: Window<'_>) {
+        self.silicon.write32_with(self.bar, offset, value, window);
     }
 
     /// Reads a mailbox word.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use neuron_abi::kernel::args::Wire;
 use neuron_abi::kernel::ioctl::Ioctl;
+use neuron_hw::memory::Piece;
 
 use crate::caller::{Caller, UserMemory};
 use crate::cdev::File;
@@ -108,6 +109,28 @@ impl Call<'_> {
     pub fn write(&self, address: u64, data: &[u8]) -> Result<i64, Stop> {
         match self.memory.write(address, data) {
             0 => Ok(0),
+            left => Err(Stop::Uncopied(left)),
+        }
+    }
+
+    /// Copies in to memory of a device.
+    ///
+    /// # Errors
+    /// The uncopied count.
+    pub fn fetch(&self, address: u64, to: Piece<'_>) -> Result<(), Stop> {
+        match self.memory.fetch(address, to) {
+            0 => Ok(()),
+            left => Err(Stop::Uncopied(left)),
+        }
+    }
+
+    /// Copies out from memory of a device.
+    ///
+    /// # Errors
+    /// The uncopied count.
+    pub fn store(&self, address: u64, from: Piece<'_>) -> Result<(), Stop> {
+        match self.memory.store(address, from) {
+            0 => Ok(()),
             left => Err(Stop::Uncopied(left)),
         }
     }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use neuron_abi::kernel::values::{H2T_CONTEXTS, MAX_DESC_BYTES, MemLocation};
+use neuron_hw::memory::Window;
 use neuron_hw::regs::engine;
 
 use super::engines::{DESCRIPTOR_BYTES, HOST_RING, OwnRing};
@@ -23,6 +24,9 @@ const BATCH: usize = HOST_RING as usize / 2 - 1;
 
 /// Bytes one descriptor moves at most. A length field of 0 stands for this many.
 pub const PIECE: u64 = MAX_DESC_BYTES as u64;
+
+/// Bytes of one batch at most.
+pub const LONGEST: u64 = BATCH as u64 * PIECE;
 
 /// What the marker descriptor copies.
 const MARKER: u32 = 0xabcd_ef01;
@@ -105,14 +109,23 @@ impl CopyQueue {
     pub fn copy(&self, device: &Device, span: Span) -> Result<(), Stop> {
         let mut rest = span;
         loop {
-            let now = rest.bytes.min(BATCH as u64 * PIECE);
+            let now = rest.bytes.min(LONGEST);
             let batch = Span { bytes: now, ..rest };
-            self.complete(device, SYNC, batch)?;
+            self.complete(device, SYNC, batch, None)?;
             rest = Span { from: rest.from.wrapping_add(now), to: rest.to.wrapping_add(now), bytes: rest.bytes - now };
             if rest.bytes == 0 {
                 return Ok(());
             }
         }
+    }
+
+    /// Copies at most [`LONGEST`] bytes and waits, while the memory of the caller is on the bus.
+    ///
+    /// # Errors
+    /// As [`Self::copy`].
+    pub fn copy_with(&self, device: &Device, span: Span, window: Window<'_>) -> Result<(), Stop> {
+        debug_assert!(span.bytes <= LONGEST, "one batch");
+        self.complete(device, SYNC, span, Some(window))
     }
 
     /// Starts a copy without waiting for its end. One that was started before in the same
@@ -121,14 +134,14 @@ impl CopyQueue {
     /// # Errors
     /// As [`Self::copy`]: all batches of a long copy but the last are waited for.
     pub fn start(&self, device: &Device, context: Context, span: Span) -> Result<(), Stop> {
-        let last = (span.bytes.max(1) - 1) / (BATCH as u64 * PIECE) * (BATCH as u64 * PIECE);
+        let last = (span.bytes.max(1) - 1) / LONGEST * LONGEST;
         if last != 0 {
             self.copy(device, Span { bytes: last, ..span })?;
         }
         let span =
             Span { from: span.from.wrapping_add(last), to: span.to.wrapping_add(last), bytes: span.bytes - last };
         let _busy = self.busy.lock(&*device.env.clock);
-        self.hand_over(device, context, span).map_err(|_| Stop::Hung)?;
+        self.hand_over(device, context, span, None).map_err(|_| Stop::Hung)?;
         self.started.lock()[context] = Some(span);
         Ok(())
     }
@@ -148,13 +161,14 @@ impl CopyQueue {
         let busy = self.busy.lock(&*device.env.clock);
         let looked = self.look_until_done(device, context);
         drop(busy);
-        looked.or_else(|failed| self.retry(device, context, span, begun, failed))
+        looked.or_else(|failed| self.retry(device, context, (span, None), begun, failed))
     }
 
     /// Runs one batch to its end.
-    fn complete(&self, device: &Device, context: Context, span: Span) -> Result<(), Stop> {
+    fn complete(&self, device: &Device, context: Context, span: Span, window: Option<Window<'_>>) -> Result<(), Stop> {
         let begun = device.env.clock.now();
-        self.run(device, context, span).or_else(|failed| self.retry(device, context, span, begun, failed))
+        let ran = self.run(device, context, span, window);
+        ran.or_else(|failed| self.retry(device, context, (span, window), begun, failed))
     }
 
     /// A batch hung. The second generation loses copies that meet a reset, so its driver starts
@@ -163,7 +177,7 @@ impl CopyQueue {
         &self,
         device: &Device,
         context: Context,
-        span: Span,
+        (span, window): (Span, Option<Window<'_>>),
         begun: Duration,
         failed: Failed,
     ) -> Result<(), Stop> {
@@ -179,14 +193,14 @@ impl CopyQueue {
         self.restart(device);
         let no_reset = device.env.params.flag("no_reset");
         if device.dhal.retries_copies() && device.reset.in_window(no_reset, begun) {
-            return self.run(device, context, span).map_err(|_| Errno::EPERM.into());
+            return self.run(device, context, span, window).map_err(|_| Errno::EPERM.into());
         }
         Err(Errno::EPERM.into())
     }
 
-    fn run(&self, device: &Device, context: Context, span: Span) -> Result<(), Failed> {
+    fn run(&self, device: &Device, context: Context, span: Span, window: Option<Window<'_>>) -> Result<(), Failed> {
         let _busy = self.busy.lock(&*device.env.clock);
-        self.hand_over(device, context, span)?;
+        self.hand_over(device, context, span, window)?;
         self.look_until_done(device, context)
     }
 
@@ -215,7 +229,13 @@ impl CopyQueue {
     }
 
     /// Writes the descriptors of a batch and rings the doorbell.
-    fn hand_over(&self, device: &Device, context: Context, span: Span) -> Result<(), Failed> {
+    fn hand_over(
+        &self,
+        device: &Device,
+        context: Context,
+        span: Span,
+        window: Option<Window<'_>>,
+    ) -> Result<(), Failed> {
         let (space, engines) = (device.silicon.space(), &device.dma);
         // Host memory of the driver itself: these writes cannot leave it.
         let put = |address: u64, data: &[u8]| space.write(address, data).expect("the driver's own host memory");
@@ -256,7 +276,10 @@ impl CopyQueue {
             ring.acknowledge(count);
         }
         device.regs.write(block + engine::RX + engine::TAIL_INC, count);
-        device.regs.write(block + engine::TAIL_INC, count);
+        match window {
+            Some(window) => device.regs.write_with(block + engine::TAIL_INC, count, window),
+            None => device.regs.write(block + engine::TAIL_INC, count),
+        }
         Ok(())
     }
 

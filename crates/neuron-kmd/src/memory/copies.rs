@@ -5,7 +5,7 @@ use neuron_abi::kernel::ioctl::Op;
 use neuron_abi::kernel::values::{H2T_CONTEXTS, H2tContext, MemLifespan, MemLocation};
 
 use super::info::by_handle;
-use super::{Chunk, Request, alloc, free};
+use super::{Chunk, InUse, Request, alloc, free};
 use crate::cdev::Call;
 use crate::device::Device;
 use crate::dma::Span;
@@ -96,23 +96,25 @@ fn endless(device: &Device, bytes: u64) -> Result<(), Stop> {
     if bytes > device.channel_bytes() * layout.channels.len() as u64 { Err(Stop::Hung) } else { Ok(()) }
 }
 
-fn span(call: &Call<'_>, from: (u64, u64), to: (u64, u64), bytes: u64) -> Result<Span, Stop> {
-    let (source, target) = (by_handle(call, from.0)?, by_handle(call, to.0)?);
+/// A range of one chunk and one of another, with the chunks.
+fn span<'a>(call: &'a Call<'_>, from: (u64, u64), to: (u64, u64), bytes: u64) -> Result<(Span, [InUse<'a>; 2]), Stop> {
+    let (source, target) = (InUse::of(call, from.0)?, InUse::of(call, to.0)?);
     bounds(call.device.env.profile, &source, from.1, bytes)?;
     bounds(call.device.env.profile, &target, to.1, bytes)?;
     endless(call.device, bytes)?;
-    Ok(Span { from: source.address.wrapping_add(from.1), to: target.address.wrapping_add(to.1), bytes })
+    let span = Span { from: source.address.wrapping_add(from.1), to: target.address.wrapping_add(to.1), bytes };
+    Ok((span, [source, target]))
 }
 
 fn copy(call: &Call<'_>, from: (u64, u64), to: (u64, u64), bytes: u64) -> Reply {
-    let span = span(call, from, to, bytes)?;
+    let (span, _chunks) = span(call, from, to, bytes)?;
     call.device.own().copies.copy(call.device, span)?;
     Ok(0)
 }
 
 /// Starts a copy after the one before it; gives the handle to wait with.
 fn copy_async(call: &Call<'_>, from: (u64, u64), to: (u64, u64), bytes: u64, after: u32) -> Result<u32, Stop> {
-    let span = span(call, from, to, bytes)?;
+    let (span, _chunks) = span(call, from, to, bytes)?;
     let copies = &call.device.own().copies;
     let next = match H2tContext::from_raw(after as i32) {
         Some(H2tContext::None) => H2tContext::Async1,
@@ -137,7 +139,7 @@ const USER_END: u64 = 1 << 56;
 /// Copies between a chunk and a buffer of the caller.
 fn buffer_copy(call: &Call<'_>, handle: u64, offset: u64, buffer: u64, bytes: u64, to_chunk: bool) -> Reply {
     let device = call.device;
-    let chunk = by_handle(call, handle)?;
+    let chunk = InUse::of(call, handle)?;
     bounds(device.env.profile, &chunk, offset, bytes)?;
     let address = chunk.address.wrapping_add(offset);
     if chunk.is_host() {
@@ -159,26 +161,20 @@ fn host_copy(call: &Call<'_>, address: u64, buffer: u64, bytes: u64, to_chunk: b
         return cut(bytes);
     }
     let space = call.device.silicon.space();
-    let mut piece = vec![0; bytes.min(PIECE) as usize];
     let mut at = 0;
     while at < bytes {
-        let now = (bytes - at).min(PIECE) as usize;
-        let (piece, place) = (&mut piece[..now], address.wrapping_add(at));
-        let left = if to_chunk {
-            let left = call.memory.read(buffer + at, piece);
+        let now = (bytes - at).min(PIECE);
+        let left = match space.piece(address.wrapping_add(at), now) {
+            Ok(piece) if to_chunk => call.memory.fetch(buffer + at, piece),
+            Ok(piece) => call.memory.store(buffer + at, piece),
             // A wrapped range that leaves the host memory of the model goes nowhere.
-            let _ = space.write(place, &piece[..now - left]);
-            left
-        } else {
-            if space.read(place, piece).is_err() {
-                piece.fill(0);
-            }
-            call.memory.write(buffer + at, piece)
+            Err(_) if to_chunk => call.memory.read(buffer + at, &mut vec![0; now as usize]),
+            Err(_) => call.memory.write(buffer + at, &vec![0; now as usize]),
         };
         if left != 0 {
-            return cut(bytes - at - (now - left) as u64);
+            return cut(bytes - at - now + left as u64);
         }
-        at += now as u64;
+        at += now;
     }
     Ok(0)
 }
@@ -197,28 +193,19 @@ pub(crate) fn with_bounce<T>(
 }
 
 /// Copies through a bounce buffer, piece by piece.
-pub(super) fn bounced(
-    call: &Call<'_>,
-    bounce: &Chunk,
-    address: u64,
-    buffer: u64,
-    bytes: u64,
-    to_device: bool,
-) -> Reply {
-    let (device, space) = (call.device, call.device.silicon.space());
-    let mut piece = vec![0; bytes.min(PIECE) as usize];
+fn bounced(call: &Call<'_>, bounce: &Chunk, address: u64, buffer: u64, bytes: u64, to_device: bool) -> Reply {
+    let device = call.device;
     let mut at = 0;
     while at < bytes {
         let now = (bytes - at).min(PIECE);
-        let (piece, place, user) = (&mut piece[..now as usize], address.wrapping_add(at), buffer.wrapping_add(at));
+        let (place, user) = (address.wrapping_add(at), buffer.wrapping_add(at));
+        let piece = device.silicon.space().piece(bounce.address, now).map_err(|_| Errno::ENOMEM)?;
         if to_device {
-            call.read(user, piece)?;
-            space.write(bounce.address, piece).map_err(|_| Errno::ENOMEM)?;
+            call.fetch(user, piece)?;
             device.own().copies.copy(device, Span { from: bounce.address, to: place, bytes: now })?;
         } else {
             device.own().copies.copy(device, Span { from: place, to: bounce.address, bytes: now })?;
-            space.read(bounce.address, piece).map_err(|_| Errno::ENOMEM)?;
-            call.write(user, piece)?;
+            call.store(user, piece)?;
         }
         at += now;
     }
@@ -231,7 +218,7 @@ pub(super) fn bounced(
 /// copied from the range itself, which the order of descriptors allows.
 fn fill(call: &Call<'_>, handle: u64, offset: u64, value: u32, bytes: u64) -> Reply {
     let device = call.device;
-    let chunk = by_handle(call, handle)?;
+    let chunk = InUse::of(call, handle)?;
     bounds(device.env.profile, &chunk, offset, bytes)?;
     endless(device, bytes)?;
     let own = device.own();

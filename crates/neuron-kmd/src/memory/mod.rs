@@ -134,6 +134,43 @@ pub fn free(device: &Device, chunk: &Arc<Chunk>) -> Result<(), Stop> {
     Ok(())
 }
 
+/// A chunk that bytes are copied from or to. It stays its owner's until that is done, even when the
+/// owner is killed in the middle and its memory is given back: the caller of a copy need not be
+/// there any more when an engine still works on it.
+pub(crate) struct InUse<'a> {
+    device: &'a Device,
+    chunk: Arc<Chunk>,
+}
+
+impl<'a> InUse<'a> {
+    /// The chunk behind a handle.
+    ///
+    /// # Errors
+    /// `EINVAL` when there is none.
+    pub(crate) fn of(call: &'a Call<'_>, handle: u64) -> Result<Self, Errno> {
+        let device: &Device = call.device;
+        let chunk = device.memory.chunk(handle).filter(|chunk| device.memory.hold(chunk)).ok_or(Errno::EINVAL)?;
+        Ok(Self { device, chunk })
+    }
+}
+
+impl std::ops::Deref for InUse<'_> {
+    type Target = Chunk;
+
+    fn deref(&self) -> &Chunk {
+        &self.chunk
+    }
+}
+
+impl Drop for InUse<'_> {
+    fn drop(&mut self) {
+        // What `free` looks at and logs was looked at when the owner gave it up.
+        if self.device.memory.free(&self.chunk) {
+            book(self.device, &self.chunk, -1);
+        }
+    }
+}
+
 /// What the log says of a request there is no room for.
 fn log_refusal(device: &Device, request: &Request, errno: Errno) {
     if errno != Errno::ENOMEM {

@@ -1,17 +1,29 @@
-//! Copies that skip the bounce buffer: the driver lets the engine read and write the client's
-//! pages. The model has no pages of the client in its device, so it stages them; what a client
-//! can see is the same, but for a fault in the middle of a long buffer.
+//! Copies that skip the bounce buffer: the driver pins the client's pages and lets the engine read
+//! and write them.
+//!
+//! The model cannot pin pages of another process. It puts the buffer on the bus for the length of a
+//! doorbell instead, so the engine finds out in the middle when a page is not there: what comes
+//! before it has been copied then, where the real driver copies nothing.
+
+use std::cell::Cell;
 
 use neuron_abi::kernel::args as a;
 use neuron_abi::kernel::ioctl::{Encoding, Op};
 use neuron_abi::kernel::values::H2T_DEFAULT_QID;
 
-use super::Chunk;
-use super::copies::{bounced, bounds, with_bounce};
-use super::info::by_handle;
+use neuron_hw::memory::{Piece, Remote, Window};
+
+use super::copies::bounds;
+use super::{Chunk, InUse, PAGE};
+use crate::caller::UserMemory;
 use crate::cdev::Call;
 use crate::dhal::Role;
+use crate::dma::Span;
+use crate::dma::copy::LONGEST;
 use crate::reply::{Bug, Errno, Reply, Stop};
+
+/// Bus address of the page that a client's buffer begins in: above all host memory there is.
+const WINDOW: u64 = 1 << 40;
 
 /// Largest write that may go through BAR 4, whatever threshold the client gives.
 const BAR4_MAX: u64 = 8192;
@@ -24,7 +36,7 @@ pub(super) fn ioctl(call: &Call<'_>) -> Reply {
         // Any encoded size is taken as the form of 40 bytes.
         Op::MemBufZerocopy64 => {
             let u = call.copy_in::<a::MemBufCopy64>()?.value;
-            let chunk = by_handle(call, u.mem_handle)?;
+            let chunk = InUse::of(call, u.mem_handle)?;
             bounds(call.device.env.profile, &chunk, u.offset, u.size)?;
             if u.size == 0 {
                 let text = "a list of no pages is read".to_owned();
@@ -38,7 +50,7 @@ pub(super) fn ioctl(call: &Call<'_>) -> Reply {
                 return Err(Errno::EINVAL.into());
             }
             let u = call.copy_in::<a::MemBufCopy64zc>()?.value;
-            let chunk = by_handle(call, u.mem_handle)?;
+            let chunk = InUse::of(call, u.mem_handle)?;
             let op = Operation { offset: u.offset, buffer: u.buffer, bytes: u.size };
             one(call, &chunk, op, u.is_copy_to_device != 0, u.bar4_wr_threshold.into(), u.h2t_qid)
         }
@@ -74,12 +86,53 @@ fn one(call: &Call<'_>, chunk: &Chunk, op: Operation, to_device: bool, threshold
     engine_copy(call, chunk, op, to_device)
 }
 
+/// A buffer of the client on the bus.
+struct Pinned<'a> {
+    memory: &'a dyn UserMemory,
+    buffer: u64,
+    /// The engine came to a page that is not there.
+    missing: Cell<bool>,
+}
+
+impl Pinned<'_> {
+    /// Counts what was not moved. Nothing moves after a page that is not there.
+    fn moved(&self, at: u64, move_to: impl FnOnce(u64) -> usize) -> bool {
+        if !self.missing.get() && move_to(self.buffer.wrapping_add(at)) != 0 {
+            self.missing.set(true);
+        }
+        !self.missing.get()
+    }
+}
+
+impl Remote for Pinned<'_> {
+    fn fetch(&self, at: u64, to: Piece<'_>) -> bool {
+        self.moved(at, |address| self.memory.fetch(address, to))
+    }
+
+    fn store(&self, at: u64, from: Piece<'_>) -> bool {
+        self.moved(at, |address| self.memory.store(address, from))
+    }
+}
+
 fn engine_copy(call: &Call<'_>, chunk: &Chunk, op: Operation, to_device: bool) -> Reply {
-    let address = chunk.address.wrapping_add(op.offset);
-    let copied =
-        with_bounce(call.device, chunk, |bounce| bounced(call, bounce, address, op.buffer, op.bytes, to_device));
-    // Pages that are not there cannot be pinned (measured: not a fault).
-    copied.map_err(|stop| if matches!(stop, Stop::Uncopied(_)) { Errno::ENOMEM.into() } else { stop })
+    let device = call.device;
+    let host = device.dhal.layout().geometry.pci_host_base;
+    let mut at = 0;
+    while at < op.bytes {
+        let bytes = (op.bytes - at).min(LONGEST);
+        let buffer = op.buffer.wrapping_add(at);
+        let pinned = Pinned { memory: call.memory, buffer, missing: Cell::new(false) };
+        let window = Window { address: WINDOW + buffer % PAGE, bytes, memory: &pinned };
+        let (client, place) = (host + window.address, chunk.address.wrapping_add(op.offset).wrapping_add(at));
+        let (from, to) = if to_device { (client, place) } else { (place, client) };
+        device.own().copies.copy_with(device, Span { from, to, bytes }, window)?;
+        // Pages that are not there cannot be pinned (measured: not a fault).
+        if pinned.missing.get() {
+            return Err(Errno::ENOMEM.into());
+        }
+        at += bytes;
+    }
+    Ok(0)
 }
 
 fn write_through_bar4(call: &Call<'_>, chunk: &Chunk, op: Operation) -> Reply {
@@ -108,7 +161,7 @@ fn batches(call: &Call<'_>) -> Reply {
         let at = |base: u64, size: usize, i: u64| base.wrapping_add(i.wrapping_mul(size as u64));
         let batch = call.copy_in_at::<a::MemcpyBatch>(at(u.batches_ptr, a::MemcpyBatch::INFO.size, i));
         let batch = batch.map_err(fault)?.value;
-        let chunk = by_handle(call, batch.mem_handle)?;
+        let chunk = InUse::of(call, batch.mem_handle)?;
         if batch.num_ops > MAX_BATCHES {
             return Err(Errno::ENOMEM.into());
         }
