@@ -15,7 +15,7 @@ use neuron_kmd::{Driver as Model, cdev};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 
-use crate::call::Buffer;
+use crate::call::{Buffer, Learned};
 use crate::{Call, Cause, Driver, File, Mapping, Mode, Node, Result};
 
 const PRODUCT_NAME: &str = "devices/virtual/dmi/id/product_name";
@@ -77,7 +77,10 @@ impl Driver for InProcess {
         };
         let at = |cause: Cause| cause.at(index, "open");
         match self.model.open(index, flags, &caller()) {
-            Ok(file) => Ok(Box::new(ModelFile { file: Some(file), process: std::process::id() })),
+            Ok(file) => {
+                let (process, learned) = (std::process::id(), Learned::default());
+                Ok(Box::new(ModelFile { file: Some(file), process, learned }))
+            }
             Err(stop) => Err(at(failed(&stop).map_or_else(Cause::of_open, |_| Cause::Bug))),
         }
     }
@@ -99,6 +102,7 @@ struct ModelFile {
     /// Taken when dropped.
     file: Option<Arc<cdev::File>>,
     process: u32,
+    learned: Learned,
 }
 
 impl ModelFile {
@@ -129,6 +133,10 @@ impl File for ModelFile {
             Err(stop) => failed(&stop),
         };
         result.map_err(|errno| Cause::of_ioctl(op, errno).at(self.index(), name))
+    }
+
+    fn learned(&self) -> &Learned {
+        &self.learned
     }
 
     fn map(&self, offset: u64, bytes: usize) -> Result<Mapping> {

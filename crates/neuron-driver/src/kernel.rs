@@ -5,13 +5,13 @@ use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
-use std::time::Duration;
 
 use rustix::fs::{Access, AtFlags, Mode as FileMode, OFlags};
 use rustix::io::Errno;
 use rustix::ioctl::{IoctlOutput, Opcode};
 use rustix::mm::{MapFlags, ProtFlags};
 
+use crate::call::{Learned, patiently};
 use crate::{Call, Cause, Driver, File, Mapping, Mode, Node, Result};
 
 /// Bytes of a sysfs file that are read: a wrong path under an override must not fill memory.
@@ -42,9 +42,9 @@ impl KernelBackend {
                 Mode::Misc => OFlags::WRONLY,
             };
         let path = self.path(index);
-        let opened = patiently(|| rustix::fs::open(&path, flags, FileMode::empty()));
-        let fd = opened.map_err(|errno| Cause::of_open(errno).at(index, "open"))?;
-        Ok(KernelFile { device: index, fd, process: std::process::id() })
+        let open = || rustix::fs::open(&path, flags, FileMode::empty());
+        let fd = patiently(|| open().map_err(|errno| Cause::of_open(errno).at(index, "open")))?;
+        Ok(KernelFile { device: index, fd, process: std::process::id(), learned: Learned::default() })
     }
 }
 
@@ -86,6 +86,7 @@ struct KernelFile {
     fd: OwnedFd,
     /// Who opened it.
     process: u32,
+    learned: Learned,
 }
 
 /// A command for the kernel.
@@ -126,18 +127,15 @@ impl File for KernelFile {
     fn call(&self, call: &mut Call<'_>) -> Result<u32> {
         self.own(call.name())?;
         let (command, argument) = (call.command(), call.image.as_mut_ptr().cast());
-        let once = || {
-            // SAFETY: `image` is the argument struct of this command, exclusively borrowed, and any
-            // address in it is that of the call's buffer with at least the length it states. The
-            // driver reads and writes nothing else of this process.
-            unsafe { rustix::ioctl::ioctl(&self.fd, Raw { command: command as Opcode, argument }) }
-        };
-        let asked = match call.op {
-            // EAGAIN is an answer of this command.
-            neuron_abi::kernel::ioctl::Op::DumpMemChunks => once(),
-            _ => patiently(once),
-        };
+        // SAFETY: `image` is the argument struct of this command, exclusively borrowed, and any
+        // address in it is that of the call's buffer with at least the length it states. The
+        // driver reads and writes nothing else of this process.
+        let asked = unsafe { rustix::ioctl::ioctl(&self.fd, Raw { command: command as Opcode, argument }) };
         asked.map(|result| result as u32).map_err(|errno| Cause::of_ioctl(call.op, errno).at(self.device, call.name()))
+    }
+
+    fn learned(&self) -> &Learned {
+        &self.learned
     }
 
     fn map(&self, offset: u64, bytes: usize) -> Result<Mapping> {
@@ -153,44 +151,10 @@ impl File for KernelFile {
     }
 }
 
-/// Tries again what a signal has cut short, and what found the other side out of threads. Both end:
-/// a signal that stays blocked cuts every try short, and a server may never recover.
-fn patiently<T>(mut once: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
-    /// Tries in vain after which the signal is taken for one that stays.
-    const SIGNALS: u32 = 100;
-    /// Together a few seconds.
-    const WAITS: u32 = 1000;
-    let (mut signals, mut waits) = (0, 0);
-    loop {
-        match once() {
-            Err(Errno::INTR) if signals < SIGNALS => signals += 1,
-            Err(Errno::AGAIN) if waits < WAITS => {
-                waits += 1;
-                std::thread::sleep(Duration::from_millis(u64::from(waits.min(5))));
-            }
-            answer => return answer,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use neuron_abi::kernel::args::DeviceBasicInfo;
-
-    /// Answers in turn, then 7.
-    fn after(mut errors: Vec<Errno>) -> (rustix::io::Result<u32>, usize) {
-        let before = errors.len();
-        let answer = patiently(|| errors.pop().map_or(Ok(7), Err));
-        (answer, before - errors.len())
-    }
-
-    #[test]
-    fn signals_and_shortage_are_waited_out_and_nothing_else() {
-        assert_eq!(after(vec![Errno::INTR, Errno::AGAIN, Errno::INTR]), (Ok(7), 3));
-        assert_eq!(after(vec![Errno::INVAL, Errno::INTR]), (Err(Errno::INVAL), 2));
-        assert_eq!(after(vec![Errno::INTR; 500]), (Err(Errno::INTR), 101));
-    }
 
     fn files() -> (tempfile::TempDir, KernelBackend) {
         let dir = tempfile::tempdir().unwrap();
@@ -229,7 +193,8 @@ mod tests {
         let (dir, _) = files();
         fs::write(dir.path().join("neuron0"), "").unwrap();
         let fd = rustix::fs::open(dir.path().join("neuron0"), OFlags::RDWR, FileMode::empty()).unwrap();
-        let file: Box<dyn File> = Box::new(KernelFile { device: 0, fd, process: std::process::id() + 1 });
+        let file: Box<dyn File> =
+            Box::new(KernelFile { device: 0, fd, process: std::process::id() + 1, learned: Learned::default() });
         assert_eq!(file.map(0, 4096).err().unwrap().cause, Cause::Forked);
         assert_eq!(file.reset(1).unwrap_err().cause, Cause::Forked);
     }

@@ -39,7 +39,7 @@ mod session;
 
 use std::io;
 
-pub use call::Call;
+pub use call::{Call, Learned};
 pub use error::{Cause, Error};
 #[cfg(feature = "in-process")]
 pub use in_process::InProcess;
@@ -107,11 +107,14 @@ pub trait File: Send + Sync {
     /// Its number.
     fn device(&self) -> u32;
 
-    /// Sends a command; the answer is the driver's non-negative result, mostly 0.
+    /// Sends a command once; the answer is the driver's non-negative result, mostly 0.
     ///
     /// # Errors
     /// The driver's, as [`Cause`]; [`Cause::Forked`] in a forked child.
     fn call(&self, call: &mut Call<'_>) -> Result<u32>;
+
+    /// What its requests have found out about the driver: empty when it was opened.
+    fn learned(&self) -> &Learned;
 
     /// Maps `bytes` at `offset`, an answer of the driver, for reading and writing. The driver takes
     /// the right to write away where the process does not own the memory.

@@ -6,7 +6,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use neuron_driver::requests::{Chunk, Kind, Marked};
-use neuron_driver::{Call, Cause, Driver, File, InProcess, KernelBackend, Mapping, Mode, Node, Result, Session};
+use neuron_driver::{
+    Call, Cause, Driver, File, InProcess, KernelBackend, Learned, Mapping, Mode, Node, Result, Session,
+};
 use neuron_hw::Fault;
 use neuron_kmd::time::{Clock, RealClock, VirtualClock};
 use neuron_kmd::{LoadConfig, Profile, instance};
@@ -254,6 +256,10 @@ impl File for Older {
         self.0.call(call)
     }
 
+    fn learned(&self) -> &Learned {
+        self.0.learned()
+    }
+
     fn map(&self, offset: u64, bytes: usize) -> Result<Mapping> {
         self.0.map(offset, bytes)
     }
@@ -267,6 +273,7 @@ fn older_forms_serve_where_the_newer_are_not_known() {
             "CRWL_NC_RANGE_UNMARK_EXT0",
             "MEM_ALLOC_V2MT64",
             "MEM_ALLOC_V2MT",
+            "MEM_BUF_ZEROCOPY64",
             "MEM_BUF_COPY64",
             "MEM_COPY64",
             "MEMSET64",

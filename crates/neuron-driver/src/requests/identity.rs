@@ -7,7 +7,7 @@ use neuron_abi::kernel::args::{
 use neuron_abi::kernel::ioctl::Op;
 use neuron_abi::kernel::values::{
     APP_INFO_NC_LOCK, FEATURE_BIG_CORE_MAPS, FEATURE_DMABUF, FEATURE_HBM_SCRUB, FEATURE_MEM_ALLOC_TYPE,
-    FEATURE_MEM_ALLOC64, MAX_PROCESSES, NC_MAP_MAX_ENTRIES, NC_MAPPING_V0,
+    FEATURE_MEM_ALLOC64, FEATURE_ZEROCOPY, MAX_PROCESSES, NC_MAP_MAX_ENTRIES, NC_MAPPING_V0,
 };
 
 use crate::call::{Buffer, Call};
@@ -50,6 +50,11 @@ impl Features {
     /// Allocations of 4 GiB and more.
     pub fn large_allocations(self) -> bool {
         self.0 & FEATURE_MEM_ALLOC64 != 0
+    }
+
+    /// Zero copy names a queue (2.25.4); without this it is the trial form of 2.24, or there is none.
+    pub fn zero_copy(self) -> bool {
+        self.0 & FEATURE_ZEROCOPY != 0
     }
 }
 
@@ -161,7 +166,7 @@ impl dyn File + '_ {
         let capacity = MAX_PROCESSES as u32;
         GetAppsInfo { apps_info_flags: APP_INFO_NC_LOCK, capacity, size: 0, app_data: [] }.put(&mut image);
         let op = Op::DeviceGetAllAppsInfo;
-        let left = self.call(&mut Call { op, image: &mut image, buffer: Buffer::None })?;
+        let left = self.send(&mut Call { op, image: &mut image, buffer: Buffer::None })?;
         if left != 0 {
             return Err(self.error(op, Cause::Fault { left }));
         }

@@ -3,8 +3,8 @@
 use std::os::fd::{FromRawFd, OwnedFd};
 
 use neuron_abi::kernel::args::{
-    DmabufFd, DumpMemChunks, MemAllocV2, MemAllocV2MemType, MemAllocV2MemType64, MemBufCopy, MemBufCopy64,
-    MemChunkInfo, MemCopy, MemCopy64, MemFree, MemGetPa, Memset, Memset64, NeuronDsInfo, ResourceMmapInfo, Wire,
+    DmabufFd, DumpMemChunks, MemAllocV2, MemAllocV2MemType, MemAllocV2MemType64, MemChunkInfo, MemFree, MemGetPa,
+    NeuronDsInfo, ResourceMmapInfo, Wire,
 };
 use neuron_abi::kernel::ioctl::Op;
 use neuron_abi::kernel::values::{DmBlock, DmResource, MemCategory};
@@ -29,9 +29,6 @@ pub struct Chunk {
     /// Bytes.
     pub bytes: u64,
 }
-
-/// Bytes of one copy command at most: the driver counts some of them in 32 bits.
-const STEP: usize = 1 << 30;
 
 /// Entries of the first try to list the memory of a channel.
 const CHUNKS: usize = 256;
@@ -89,72 +86,6 @@ impl dyn File + '_ {
         let argument = MemGetPa { mem_handle: handle, pa: buffer.address() };
         self.ask(Op::MemGetPa, &argument, buffer)?;
         Ok(u64::from_le_bytes(pa))
-    }
-
-    /// Copies from the memory behind a handle into `out`.
-    ///
-    /// # Errors
-    /// [`Cause::Refused`] for a bad handle or range.
-    pub fn read(&self, handle: u64, offset: u64, out: &mut [u8]) -> Result<()> {
-        let mut pieces = out.chunks_mut(STEP).enumerate();
-        pieces.try_for_each(|(i, piece)| self.buffer_copy(handle, offset + (i * STEP) as u64, Buffer::Out(piece)))
-    }
-
-    /// Copies `data` into the memory behind a handle.
-    ///
-    /// # Errors
-    /// [`Cause::Refused`] for a bad handle or range.
-    pub fn write(&self, handle: u64, offset: u64, data: &[u8]) -> Result<()> {
-        let mut pieces = data.chunks(STEP).enumerate();
-        pieces.try_for_each(|(i, piece)| self.buffer_copy(handle, offset + (i * STEP) as u64, Buffer::In(piece)))
-    }
-
-    fn buffer_copy(&self, mem_handle: u64, offset: u64, mut piece: Buffer<'_>) -> Result<()> {
-        let copy_to_mem_handle = u32::from(matches!(piece, Buffer::In(_)));
-        let (buffer, size) = (piece.address(), piece.bytes() as u64);
-        let newer = MemBufCopy64 { mem_handle, buffer, size, offset, copy_to_mem_handle };
-        let answer = self.ask(Op::MemBufCopy64, &newer, piece.again()).map(drop);
-        let older = |offset| MemBufCopy { mem_handle, buffer, size: size as u32, offset, copy_to_mem_handle };
-        match (answer, u32::try_from(offset)) {
-            (Err(e), Ok(offset)) if e.suggests_older_form() => {
-                self.ask(Op::MemBufCopy, &older(offset), piece).map(drop)
-            }
-            (answer, _) => answer,
-        }
-    }
-
-    /// Copies between two memories of this device with its own engines. The ranges must not overlap.
-    ///
-    /// # Errors
-    /// [`Cause::Refused`] for a bad handle or range.
-    pub fn copy(&self, from: (u64, u64), to: (u64, u64), bytes: u64) -> Result<()> {
-        let ((src_mem_handle, src_offset), (dst_mem_handle, dst_offset)) = (from, to);
-        let newer = || {
-            let argument = MemCopy64 { src_mem_handle, dst_mem_handle, size: bytes, src_offset, dst_offset };
-            self.ask(Op::MemCopy64, &argument, Buffer::None).map(drop)
-        };
-        let narrow = |n| u32::try_from(n).map_err(|_| self.error(Op::MemCopy, Cause::Refused));
-        self.either(newer, || {
-            let (size, src_offset, dst_offset) = (narrow(bytes)?, narrow(src_offset)?, narrow(dst_offset)?);
-            let argument = MemCopy { src_mem_handle, dst_mem_handle, size, src_offset, dst_offset };
-            self.ask(Op::MemCopy, &argument, Buffer::None).map(drop)
-        })
-    }
-
-    /// Sets `bytes` bytes from `offset` on to `value`.
-    ///
-    /// # Errors
-    /// [`Cause::Refused`] for a bad handle or range.
-    pub fn fill(&self, mem_handle: u64, offset: u64, bytes: u64, value: u8) -> Result<()> {
-        let value = u32::from(value);
-        let newer = || {
-            let argument = Memset64 { mem_handle, offset, value, size: bytes };
-            self.ask(Op::Memset64, &argument, Buffer::None).map(drop)
-        };
-        self.either(newer, || {
-            let size = u32::try_from(bytes).map_err(|_| self.error(Op::Memset, Cause::Refused))?;
-            self.ask(Op::Memset, &Memset { mem_handle, offset, value, size }, Buffer::None).map(drop)
-        })
     }
 
     /// Memory of a channel that somebody has taken, the driver included, ascending.

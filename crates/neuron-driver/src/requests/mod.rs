@@ -4,8 +4,10 @@
 //! |---|---|---|
 //! | `identity.rs` | architecture, versions, features, processes, core map | `facts/driver/cdev.md` |
 //! | `cores.rs` | claims of cores, reset, scrubbing | `facts/driver/cdev.md`, `reset.md` |
-//! | `memory.rs` | memory handles, copies, datastore, dma-buf | `facts/driver/cdev.md`, memory |
+//! | `memory.rs` | memory handles, datastore, dma-buf | `facts/driver/cdev.md`, memory |
+//! | `copies.rs` | bytes to, from and inside device memory | `facts/driver/cdev.md`, memory; `ioctls.tsv` |
 
+mod copies;
 mod cores;
 mod identity;
 mod memory;
