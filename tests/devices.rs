@@ -389,6 +389,17 @@ fn pinned_memory_and_old_drivers_work() {
     assert!(!lines(&client.log(), "Found neuron driver: 2.24").is_empty());
 }
 
+/// Zero copy, and the copies of the driver where there is none.
+#[test]
+fn a_storm_of_signals_loses_nothing_of_a_large_copy() {
+    for (instance, driver) in [("trn2.3xlarge", "2.27.4"), ("trn1.2xlarge", "2.24.7")] {
+        let Some(served) = serve(instance, &["--driver", driver]) else { return };
+        let mut client = on(&served, &[]);
+        assert_eq!(client.ask("init"), "0", "{}", client.log());
+        assert_eq!(client.ask("storm 0 268435456"), "same", "{}", client.log());
+    }
+}
+
 /// Many devices, and a container that sees two of them.
 #[test]
 fn claims_count_in_the_numbers_of_the_instance() {

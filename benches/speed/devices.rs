@@ -3,9 +3,10 @@
 use crate::cases::{allocate, close, free, init, write};
 use crate::emu::{self, Served};
 use crate::library::{Nrt, Shared};
-use crate::ratios::Judge;
-use neuron_abi::kernel::args::{MemBufCopy64, Wire};
+use crate::ratios::{Judge, Ratios, time};
+use neuron_abi::kernel::args::{MemBufCopy64zc, Wire};
 use neuron_abi::kernel::ioctl::{Op, row};
+use neuron_abi::kernel::values::H2T_DEFAULT_QID;
 use neuron_driver::requests::Kind;
 use neuron_driver::{Driver, File, InProcess, KernelBackend, Mode};
 use neuron_kmd::time::RealClock;
@@ -20,6 +21,9 @@ use std::sync::Arc;
 const PRODUCT: &str = "trn2.48xlarge";
 /// Bytes of a copy.
 const COPIED: usize = 64 << 10;
+/// Bytes of a large one, and how often it is measured: each takes tens of milliseconds.
+const LARGE: usize = 64 << 20;
+const LARGE_ROUNDS: usize = 51;
 
 /// The instance, published as device files and modelled in this process.
 pub struct Machine {
@@ -65,6 +69,31 @@ impl Machine {
         close(&self.nrt);
     }
 
+    /// 64 MiB to and from the memory of a device, against copying them from one warm buffer to another. The library is
+    /// down before and after.
+    pub fn large(&self, ratios: &mut Ratios) {
+        init(&self.nrt);
+        let mut tensor = allocate(&self.nrt, LARGE);
+        let (data, mut out) = (vec![0x5au8; LARGE], vec![0u8; LARGE]);
+        write(&self.nrt, tensor, &data);
+        let read = |out: &mut [u8]| {
+            // SAFETY: the buffer has the length that is told.
+            let status = unsafe { (self.nrt.nrt_tensor_read)(tensor, out.as_mut_ptr().cast(), 0, out.len()) };
+            assert_eq!(status, 0, "a call that is measured failed");
+        };
+        read(&mut out);
+        assert!(out == data, "what was written is read");
+        let mut copied = vec![0u8; LARGE];
+        let mut memcpy = || time(&mut || copied.copy_from_slice(black_box(&data)), 1);
+        memcpy();
+        let written = || time(&mut || write(&self.nrt, tensor, &data), 1);
+        ratios.add("emulated_write_64MiB_vs_memcpy", Some(2.0), LARGE_ROUNDS, written, &mut memcpy);
+        let read = || time(&mut || read(&mut out), 1);
+        ratios.add("emulated_read_64MiB_vs_memcpy", None, LARGE_ROUNDS, read, &mut memcpy);
+        free(&self.nrt, &mut tensor);
+        close(&self.nrt);
+    }
+
     /// DEVICE_BASIC_INFO, the smallest request there is.
     fn ioctl(&self, judge: &mut impl Judge) {
         let file = self.files.open(0, Mode::Full).expect("the instance is published");
@@ -87,10 +116,18 @@ impl Machine {
         let mem_handle = file.allocate(Kind::Device, 0, 0, COPIED as u64).expect("the device has memory");
         let raw = fs::File::options().read(true).write(true).open(self.served.dev().join("neuron0"));
         let raw = raw.expect("the instance is published");
-        let mut image = [0; MemBufCopy64::SIZE];
+        let mut image = [0; MemBufCopy64zc::SIZE];
         let buffer = data.as_ptr().expose_provenance() as u64;
-        MemBufCopy64 { mem_handle, buffer, size: COPIED as u64, offset: 0, copy_to_mem_handle: 1 }.put(&mut image);
-        let command = row(Op::MemBufCopy64).cmd;
+        MemBufCopy64zc {
+            mem_handle,
+            buffer,
+            size: COPIED as u64,
+            is_copy_to_device: 1,
+            h2t_qid: H2T_DEFAULT_QID,
+            ..Default::default()
+        }
+        .put(&mut image);
+        let command = row(Op::MemBufZerocopy64Zc).cmd;
         let ioctl = || {
             // SAFETY: the image is the argument of the command, and the address in it that of as many bytes.
             assert_eq!(unsafe { libc::ioctl(raw.as_raw_fd(), command.into(), black_box(image.as_mut_ptr())) }, 0);

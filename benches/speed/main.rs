@@ -57,6 +57,7 @@ fn main() -> ExitCode {
     let machine = Machine::publish(library, folder.path());
     if let Some(machine) = &machine {
         machine.all(&nrt, &mut ratios);
+        machine.large(&mut ratios);
     }
     let pass = ratios.report();
 

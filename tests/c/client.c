@@ -2,11 +2,13 @@
  * stdout, after "= " because the library logs there too. It lives as long as the test wants it to, so several of them can stand side by side. */
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -70,6 +72,10 @@ static const char *round_trip(int vnc, size_t size, int placement)
         va[size - 1] ^= 0xff;
         want[size - 1] ^= 0xff;
         STEP("va write", nrt_tensor_read(b, have, 0, size) == NRT_SUCCESS && memcmp(have, want, size) == 0);
+        /* Mapped device memory is also a buffer of the caller. */
+        STEP("from va", nrt_tensor_write(a, va, 0, size) == NRT_SUCCESS);
+        STEP("to va", nrt_tensor_memset(b, 0, 0, size) == NRT_SUCCESS && nrt_tensor_read(a, va, 0, size) == NRT_SUCCESS);
+        STEP("read d", nrt_tensor_read(b, have, 0, size) == NRT_SUCCESS && memcmp(have, want, size) == 0);
     }
     nrt_tensor_device_allocation_info_t info;
     STEP("info", nrt_tensor_get_device_allocation_info(b, &info) == NRT_SUCCESS && info.size >= size);
@@ -79,6 +85,43 @@ static const char *round_trip(int vnc, size_t size, int placement)
     free(have);
     snprintf(failed, sizeof failed, "ok hbm %u%s", info.hbm_index, va != NULL ? " mapped" : "");
     return failed;
+}
+
+static volatile sig_atomic_t alarms;
+
+static void on_alarm(int signal)
+{
+    (void)signal;
+    alarms++;
+}
+
+/* A large tensor written and read until many signals have come in, none of which restarts a call. */
+static const char *storm(int vnc, size_t size)
+{
+    unsigned char *want = malloc(size), *have = malloc(size);
+    int status, same;
+    nrt_tensor_t *t = tensor(NRT_TENSOR_PLACEMENT_DEVICE, vnc, size, &status);
+    if (t == NULL || want == NULL || have == NULL)
+        return "allocate";
+    pattern(want, size);
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = on_alarm;
+    sigaction(SIGALRM, &action, NULL);
+    struct itimerval often = {{0, 500}, {0, 500}}, never = {{0, 0}, {0, 0}};
+    setitimer(ITIMER_REAL, &often, NULL);
+    do {
+        memset(have, 0, size);
+        status = (int)nrt_tensor_write(t, want, 0, size);
+        if (status == 0)
+            status = (int)nrt_tensor_read(t, have, 0, size);
+        same = memcmp(have, want, size) == 0;
+    } while (status == 0 && same && alarms < 100);
+    setitimer(ITIMER_REAL, &never, NULL);
+    nrt_tensor_free(&t);
+    free(want);
+    free(have);
+    return status != 0 ? "refused" : same ? "same" : "other";
 }
 
 /* What a child finds that was forked from a running parent. */
@@ -202,6 +245,8 @@ int main(int argc, char **argv)
             printf("= %d %d %d %s %s\n", status, info.family, info.size, info.arch_name, info.device_revision);
         } else if (strcmp(word, "trip") == 0) {
             printf("= %s\n", round_trip((int)a, (size_t)b, (int)c));
+        } else if (strcmp(word, "storm") == 0) {
+            printf("= %s\n", storm((int)a, (size_t)b));
         } else if (strcmp(word, "keep") == 0) {
             int status;
             unsigned char *bytes = malloc((size_t)b);

@@ -1,7 +1,8 @@
 //! The same requests to a driver model in this process and to device files of `neuron-emu serve`.
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -24,9 +25,14 @@ fn neuron_emu() -> &'static Path {
 }
 
 /// A model in this process.
-fn model(product: &str, profile: Profile, clock: Arc<dyn Clock>) -> (Arc<InProcess>, Vec<Arc<neuron_hw::Silicon>>) {
+fn model(
+    product: &str,
+    profile: Profile,
+    gib: u64,
+    clock: Arc<dyn Clock>,
+) -> (Arc<InProcess>, Vec<Arc<neuron_hw::Silicon>>) {
     let product = neuron_abi::product::find(product).unwrap();
-    let bus = instance::bus(product, Some(8192), &clock).unwrap();
+    let bus = instance::bus(product, Some(gib << 10), &clock).unwrap();
     let config = LoadConfig { profile, params: String::new(), product: product.name.into() };
     let model = neuron_kmd::Driver::load(&config, &bus, clock).unwrap();
     (Arc::new(InProcess::new(model)), bus)
@@ -42,10 +48,15 @@ struct Machine<'a> {
 /// Claims belong to a process, so tests of one process take turns.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// Runs a test on both.
+/// Runs a test on both, with devices of 8 GiB.
 fn both(product: &str, profile: Profile, test: impl Fn(&Machine<'_>)) {
+    both_with(product, profile, 8, test);
+}
+
+/// Runs a test on both, with devices of so many GiB.
+fn both_with(product: &str, profile: Profile, gib: u64, test: impl Fn(&Machine<'_>)) {
     let _turn = TURN.lock();
-    let (driver, bus) = model(product, profile, RealClock::new());
+    let (driver, bus) = model(product, profile, gib, RealClock::new());
     let fault = |name: &str| {
         let fault = match name {
             "reset-busy" => Fault::StatusStuck(true),
@@ -57,7 +68,10 @@ fn both(product: &str, profile: Profile, test: impl Fn(&Machine<'_>)) {
     test(&Machine { driver: driver.clone(), fault: &fault });
     driver.model().unload();
     let version = profile.version().rsplit_once('.').unwrap().0;
-    let Some(served) = Served::start(neuron_emu(), product, &["--hbm-gib", "8", "--driver", version]) else { return };
+    let memory = gib.to_string();
+    let Some(served) = Served::start(neuron_emu(), product, &["--hbm-gib", &memory, "--driver", version]) else {
+        return;
+    };
     let driver = Arc::new(KernelBackend::new(served.dev(), served.sys()));
     test(&Machine { driver, fault: &|name| drop(served.ctl(&["fault", name])) });
 }
@@ -199,6 +213,138 @@ fn mapped_memory_is_the_memory_of_the_device() {
     });
 }
 
+const PROFILES: [Profile; 3] = [Profile::V2_24_7, Profile::V2_26_5, Profile::V2_27_4];
+
+/// Bytes that differ from place to place.
+fn pattern(bytes: usize, seed: usize) -> Vec<u8> {
+    (0..bytes).map(|n| ((n + seed) ^ (n >> 9)) as u8).collect()
+}
+
+/// Zero copy on Trn2, the driver's own buffer on Trn1, in every release; host memory as well.
+#[test]
+fn a_mapping_and_every_kind_of_copy_see_the_same_bytes() {
+    use std::sync::atomic::Ordering::SeqCst;
+    const BYTES: usize = 1 << 20;
+    for (product, profile) in ["trn1.2xlarge", "trn2.3xlarge"].into_iter().flat_map(|p| PROFILES.map(|v| (p, v))) {
+        both(product, profile, |machine| {
+            let file = machine.driver.open(0, Mode::Full).unwrap();
+            for kind in [Kind::Device, Kind::Host] {
+                let handle = file.allocate(kind, 0, 0, BYTES as u64).unwrap();
+                let mapping = file.map(file.physical_address(handle).unwrap(), BYTES).unwrap();
+                let mapped =
+                    || -> Vec<u8> { mapping.words().iter().flat_map(|w| w.load(SeqCst).to_ne_bytes()).collect() };
+                let mut want = pattern(BYTES, 3);
+                file.write(handle, 0, &want).unwrap();
+                assert!(mapped() == want, "{product} {kind:?}: written");
+                mapping.words()[77].store(0x1234, SeqCst);
+                want[77 * 8..78 * 8].copy_from_slice(&0x1234_u64.to_ne_bytes());
+                let mut out = vec![0; BYTES];
+                file.read(handle, 0, &mut out).unwrap();
+                assert!(out == want, "{product} {kind:?}: stored");
+                file.write(handle, 5, b"small").unwrap();
+                want[5..10].copy_from_slice(b"small");
+                file.fill(handle, 70_001, 200_001, 0x5a).unwrap();
+                want[70_001..270_002].fill(0x5a);
+                file.copy((handle, 0), (handle, BYTES as u64 / 2), 100_003).unwrap();
+                want.copy_within(..100_003, BYTES / 2);
+                assert!(mapped() == want, "{product} {kind:?}: filled and copied");
+                file.read(handle, 9, &mut out[..1001]).unwrap();
+                assert!(out[..1001] == want[9..1010], "{product} {kind:?}: read");
+                drop(mapping);
+                file.free(handle).unwrap();
+            }
+        });
+    }
+}
+
+/// Offsets that do not fit in 32 bits; a piece over the border, one right behind it, and the last bytes.
+#[test]
+fn memory_above_4_gib_is_reached_in_every_release() {
+    const BORDER: u64 = 1 << 32;
+    const SIZE: u64 = BORDER + (1 << 30);
+    const BYTES: usize = 3 << 20;
+    for profile in PROFILES {
+        both_with("trn2.3xlarge", profile, 32, |machine| {
+            let file = machine.driver.open(0, Mode::Full).unwrap();
+            let (handle, other) =
+                (file.allocate(Kind::Device, 0, 0, SIZE).unwrap(), file.allocate(Kind::Device, 0, 0, 1 << 20).unwrap());
+            let mut out = vec![0; BYTES];
+            let places = [BORDER - (1 << 20) - 3, BORDER + (16 << 20) + 1, SIZE - BYTES as u64];
+            for (seed, at) in places.into_iter().enumerate() {
+                file.write(handle, at, &pattern(BYTES, seed)).unwrap();
+            }
+            for (seed, at) in places.into_iter().enumerate() {
+                file.read(handle, at, &mut out).unwrap();
+                assert!(out == pattern(BYTES, seed), "{at:#x}");
+            }
+            let mut want = pattern(BYTES, 0);
+            file.fill(handle, BORDER - 5, 100_000, 0xee).unwrap();
+            let border = (1 << 20) + 3;
+            want[border - 5..][..100_000].fill(0xee);
+            file.copy((handle, places[1]), (handle, BORDER + 200_000), 300_000).unwrap();
+            want[border + 200_000..][..300_000].copy_from_slice(&pattern(BYTES, 1)[..300_000]);
+            file.read(handle, places[0], &mut out).unwrap();
+            assert!(out == want);
+            file.copy((handle, BORDER - 5), (other, 11), 50_000).unwrap();
+            file.read(other, 11, &mut out[..50_000]).unwrap();
+            assert!(out[..50_000].iter().all(|byte| *byte == 0xee));
+            // Nothing landed where a cut offset leads.
+            file.read(handle, 0, &mut out).unwrap();
+            assert!(out.iter().all(|byte| *byte == 0), "fresh memory of an instance nobody has used");
+            assert_eq!(cause(file.write(handle, SIZE - 1, &[1, 2])), Cause::Refused);
+            file.free(handle).unwrap();
+        });
+    }
+}
+
+/// What another process, played by this program, is to do with the devices; see [`SERVED_DEV`].
+fn play(test: &str, dev: &Path) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", test, "--nocapture"]).env(SERVED_DEV, dev);
+    command
+}
+
+#[test]
+fn a_process_killed_in_the_middle_of_a_copy_leaves_the_device_and_its_memory_to_others() {
+    const BYTES: u64 = 256 << 20;
+    if let Some(dev) = std::env::var_os(SERVED_DEV) {
+        let file = KernelBackend::new(dev, "/sys").open(0, Mode::Full).unwrap();
+        let handle = file.allocate(Kind::Device, 0, 0, BYTES).unwrap();
+        let data = vec![0x77; BYTES as usize];
+        println!("begins");
+        loop {
+            file.write(handle, 0, &data).unwrap();
+        }
+    }
+    let _turn = TURN.lock();
+    for product in ["trn2.3xlarge", "trn1.2xlarge"] {
+        let Some(served) = Served::start(neuron_emu(), product, &["--hbm-gib", "8"]) else { return };
+        let driver = KernelBackend::new(served.dev(), served.sys());
+        let file = driver.open(0, Mode::Full).unwrap();
+        let before = file.chunks(0).unwrap();
+        let test = "a_process_killed_in_the_middle_of_a_copy_leaves_the_device_and_its_memory_to_others";
+        let mut other = play(test, &served.dev()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(other.stdout.take().unwrap()).lines();
+        assert!(lines.any(|line| line.unwrap().contains("begins")));
+        assert_ne!(file.chunks(0).unwrap(), before);
+        while !served.ctl(&["status"]).contains("\"calls_in_flight\": 1") {
+            std::thread::yield_now();
+        }
+        other.kill().unwrap();
+        other.wait().unwrap();
+        // The engine may still be at the copy nobody waits for; its memory goes back with its end.
+        while file.chunks(0).unwrap() != before {
+            std::thread::yield_now();
+        }
+        assert_eq!(file.processes().unwrap(), [std::process::id()]);
+        let handle = file.allocate(Kind::Device, 0, 0, BYTES).unwrap();
+        let (data, mut out) = (pattern(5 << 20, 1), vec![0; 5 << 20]);
+        file.write(handle, 12345, &data).unwrap();
+        file.read(handle, 12345, &mut out).unwrap();
+        assert!(out == data);
+    }
+}
+
 #[test]
 fn a_reset_ends_or_fails_and_the_device_recovers() {
     both("trn1.2xlarge", Profile::default(), |machine| {
@@ -226,7 +372,7 @@ fn a_reset_ends_or_fails_and_the_device_recovers() {
 fn a_reset_the_firmware_never_acknowledges_fails_after_two_minutes() {
     let _turn = TURN.lock();
     let clock = VirtualClock::new();
-    let (driver, bus) = model("trn1.2xlarge", Profile::default(), clock.clone());
+    let (driver, bus) = model("trn1.2xlarge", Profile::default(), 8, clock.clone());
     let file = driver.open(0, Mode::Full).unwrap();
     bus[0].inject(Fault::NeverAck(true));
     let before = neuron_hw::Clock::now(&*clock);
@@ -370,10 +516,6 @@ fn a_forked_child_is_refused_and_takes_nothing_from_its_parent() {
     let mut out = [0; 8];
     file.read(handle, 0, &mut out).unwrap();
     file.free(handle).unwrap();
-    let other = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "a_forked_child_is_refused_and_takes_nothing_from_its_parent", "--nocapture"])
-        .env(SERVED_DEV, served.dev())
-        .output()
-        .unwrap();
+    let other = play("a_forked_child_is_refused_and_takes_nothing_from_its_parent", &served.dev()).output().unwrap();
     assert!(String::from_utf8_lossy(&other.stdout).contains("Busy { longest_run: 0 }"), "{other:?}");
 }

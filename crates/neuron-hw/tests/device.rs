@@ -1,9 +1,11 @@
 //! A device as a driver sees it: registers, handshake, semaphores and DMA.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use neuron_hw::memory::{Piece, Remote, Window};
 use neuron_hw::regs::{Layout, V2, V3, V4, core, engine, misc};
 use neuron_hw::trace::What;
 use neuron_hw::{Clock, Fault, Host, Silicon, SiliconSpec};
@@ -155,6 +157,102 @@ fn dma_copies_in_order_between_host_and_every_channel() {
             assert_eq!(events(&silicon), [What::DmaRun { engine: id, queue: 0, descriptors: 2, bytes: 65540, bad: 0 }]);
             assert_eq!(silicon.read32(4, channel.bar4 + 0x5004), u32::from_le_bytes([28, 35, 42, 49]));
         }
+    }
+}
+
+/// Memory of another process that remembers the transfers, as (offset, bytes, to the device).
+struct Far {
+    bytes: RefCell<Vec<u8>>,
+    transfers: RefCell<Vec<(u64, usize, bool)>>,
+}
+
+impl Remote for Far {
+    fn fetch(&self, at: u64, to: Piece<'_>) -> bool {
+        self.transfers.borrow_mut().push((at, to.len(), true));
+        let bytes = self.bytes.borrow();
+        let there = bytes.get(at as usize..at as usize + to.len());
+        there.map(|there| to.write(there)).is_some()
+    }
+
+    fn store(&self, at: u64, from: Piece<'_>) -> bool {
+        self.transfers.borrow_mut().push((at, from.len(), false));
+        let mut bytes = self.bytes.borrow_mut();
+        let there = bytes.get_mut(at as usize..at as usize + from.len());
+        there.map(|there| from.read(there)).is_some()
+    }
+}
+
+/// Neighbouring descriptors are one transfer, also over the end of the ring; what is behind the window is
+/// reached only in the register access it is given with.
+#[test]
+fn dma_reaches_the_memory_of_another_process_for_one_doorbell() {
+    for id in [0x7164, 0x7364, 0x7565] {
+        let (silicon, _, layout) = device(id);
+        let host = layout.geometry.pci_host_base;
+        let space = silicon.space();
+        let (tx, rx, marker) = (host | 0x1000, host | 0x2000, host | 0x3000);
+        let block = layout.engine_base(0).expect("engine") + engine::QUEUES;
+        for (side, ring) in [(0, tx), (engine::RX, rx)] {
+            silicon.write32(0, block + side + engine::RING_LO, ring as u32);
+            silicon.write32(0, block + side + engine::RING_HI, (ring >> 32) as u32);
+            silicon.write32(0, block + side + engine::RING_LEN, 8);
+        }
+        let mut next = 0;
+        let mut describe = |from: u64, to: u64, bytes: u32| {
+            for (ring, address) in [(tx, from), (rx, to)] {
+                space.write(ring + 16 * (next % 8), &(bytes & 0xffff).to_le_bytes()).expect("ring");
+                space.write(ring + 16 * (next % 8) + 8, &address.to_le_bytes()).expect("ring");
+            }
+            next += 1;
+        };
+        let bytes: Vec<u8> = (0..0x2_8000).map(|i: u32| (i * 7 + (i >> 8)) as u8).collect();
+        let far = Far { bytes: RefCell::new(bytes.clone()), transfers: RefCell::default() };
+        let address = (1 << 40) + 0x123;
+        let window = Window { address, bytes: bytes.len() as u64, memory: &far };
+        let (client, target) = (host | address, layout.channels[1].address + 0x5003);
+
+        // Three neighbours, the marker, one more.
+        space.write(marker, &0xabcd_ef01_u32.to_le_bytes()).expect("host");
+        describe(client, target, 0x1_0000);
+        describe(client + 0x1_0000, target + 0x1_0000, 0x1_0000);
+        describe(client + 0x2_0000, target + 0x2_0000, 0x7000);
+        describe(marker, marker + 8, 4);
+        describe(client + 0x2_7000, target + 0x2_7000, 0x1000);
+        silicon.write32_with(0, block + engine::TAIL_INC, 5, window);
+        assert_eq!(far.transfers.take(), [(0, 0x2_7000, true), (0x2_7000, 0x1000, true)]);
+        let mut copy = vec![0; bytes.len()];
+        space.read(target, &mut copy).expect("channel");
+        assert!(copy == bytes);
+        let mut seen = [0; 4];
+        space.read(marker + 8, &mut seen).expect("host");
+        assert_eq!(u32::from_le_bytes(seen), 0xabcd_ef01);
+
+        // Back, in two parts that do not touch, over the end of the ring.
+        far.bytes.borrow_mut().fill(0);
+        describe(target, client, 0x1_0000);
+        describe(target + 0x1_0000, client + 0x1_0000, 0x1_0000);
+        describe(target + 1, client + 0x2_0000, 0x100);
+        describe(target, client + 0x2_0200, 0x100);
+        silicon.write32_with(0, block + engine::TAIL_INC, 4, window);
+        let parts = [(0, 0x2_0000, false), (0x2_0000, 0x100, false), (0x2_0200, 0x100, false)];
+        assert_eq!(far.transfers.take(), parts);
+        assert!(far.bytes.borrow()[..0x2_0000] == bytes[..0x2_0000]);
+        assert!(far.bytes.borrow()[0x2_0200..0x2_0300] == bytes[..0x100]);
+        events(&silicon);
+
+        // Some of it is not there; a range that leaves the window is no address at all; neither is the
+        // window when it was not given.
+        far.bytes.borrow_mut().truncate(0x1_8000);
+        describe(client, target, 0x1_0000);
+        describe(client + 0x1_0000, target + 0x1_0000, 0x1_0000);
+        describe(client + 0x2_0000, target, 0x1_0000);
+        silicon.write32_with(0, block + engine::TAIL_INC, 3, window);
+        describe(client, target, 4);
+        silicon.write32(0, block + engine::TAIL_INC, 1);
+        let bad: Vec<_> =
+            events(&silicon).into_iter().map(|e| matches!(e, What::DmaRun { bad, .. } if bad > 0)).collect();
+        assert_eq!(bad, [true, true]);
+        assert_eq!(far.transfers.take(), [(0, 0x2_0000, true)]);
     }
 }
 

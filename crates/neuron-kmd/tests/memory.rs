@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use neuron_abi::kernel::values::{MAX_PROCESSES, MemLocation};
 use neuron_hw::trace::What;
 use neuron_hw::{Fault, Host, Silicon};
 use neuron_kmd::Profile;
-use neuron_kmd::caller::{Caller, Descriptors};
+use neuron_kmd::caller::{Caller, Descriptors, UserMemory};
 use neuron_kmd::cdev::File;
 use neuron_kmd::driver::Driver;
 use neuron_kmd::memory::dmabuf::DmaBuf;
@@ -230,6 +231,118 @@ fn zero_copy_takes_small_whole_words_through_the_memory_window() {
     rig.dma();
     assert_eq!(rig.zero_copy(host, 0, 48, 8192, true), Ok(0));
     assert_eq!(rig.dma().len(), 1, "host memory is not behind the window");
+}
+
+/// A copy with a buffer that begins a page behind its argument.
+fn with_buffer(
+    rig: &Rig,
+    op: Op,
+    memory: &dyn UserMemory,
+    handle: u64,
+    size: u64,
+    to_device: bool,
+) -> Result<i64, Stop> {
+    let buffer = Memory::BASE + PAGE;
+    let (is_copy_to_device, copy_to_mem_handle) = (to_device.into(), to_device.into());
+    let mut image = vec![0; 48];
+    if op == Op::MemBufZerocopy64Zc {
+        let arg = a::MemBufCopy64zc {
+            mem_handle: handle,
+            buffer,
+            size,
+            is_copy_to_device,
+            h2t_qid: -1,
+            ..Default::default()
+        };
+        a::Wire::put(&arg, &mut image);
+    } else {
+        let arg = a::MemBufCopy64 { mem_handle: handle, buffer, size, offset: 0, copy_to_mem_handle };
+        a::Wire::put(&arg, &mut image[..40]);
+    }
+    assert_eq!(memory.write(Memory::BASE, &image), 0);
+    rig.file.ioctl(&rig.caller, memory, row(op).cmd, Memory::BASE)
+}
+
+/// Both kinds of copy, with all bytes and with a buffer that ends too early.
+#[test]
+fn a_long_zero_copy_is_one_run_of_an_engine_and_a_missing_page_ends_it() {
+    const BYTES: usize = 3 << 20;
+    let rig = Rig::new(TRN2, Profile::V2_27_4);
+    let (device, handle) = (rig.driver.device(0).expect("a device"), rig.alloc(BYTES as u64, false));
+    let address = device.memory.chunk(handle).expect("allocated").address;
+    let space = rig.machine.bus[0].space();
+    let data: Vec<u8> = (0..BYTES).map(|i| (i * 7 + (i >> 8)) as u8 | 1).collect();
+    let image = [&[0; PAGE as usize][..], &data].concat();
+    let memory = Memory::new(&image);
+    rig.dma();
+    assert_eq!(with_buffer(&rig, Op::MemBufZerocopy64Zc, &memory, handle, BYTES as u64, true), Ok(0));
+    assert_eq!(rig.dma(), [(128, BYTES as u64 + 4)], "no bounce buffer");
+    let mut there = vec![0; BYTES];
+    space.read(address, &mut there).expect("memory of the device");
+    assert!(there == data);
+    let out = Memory::new(&vec![0; image.len()]);
+    assert_eq!(with_buffer(&rig, Op::MemBufZerocopy64Zc, &out, handle, BYTES as u64, false), Ok(0));
+    assert!(out.bytes(image.len())[PAGE as usize..] == data);
+
+    space.fill(address, BYTES as u64, 0).expect("memory of the device");
+    let short = Memory::new(&image[..(1 << 20) + PAGE as usize]);
+    let copied = with_buffer(&rig, Op::MemBufZerocopy64Zc, &short, handle, BYTES as u64, true);
+    assert_eq!(copied, Err(Errno::ENOMEM.into()));
+    space.read(address, &mut there).expect("memory of the device");
+    assert!(there[..1 << 20] == data[..1 << 20] && there[1 << 20..].iter().all(|byte| *byte == 0));
+    let copied = with_buffer(&rig, Op::MemBufCopy64, &short, handle, BYTES as u64, true);
+    assert!(matches!(copied, Err(Stop::Uncopied(left)) if left > 0), "{copied:?}");
+    assert_eq!(
+        with_buffer(&rig, Op::MemBufZerocopy64Zc, &memory, handle, BYTES as u64, true),
+        Ok(0),
+        "as if nothing was"
+    );
+}
+
+/// Memory that does something else at the first read behind an address.
+struct Meddling<'a> {
+    memory: Memory,
+    behind: u64,
+    then: RefCell<Option<Box<dyn FnOnce() + 'a>>>,
+}
+
+impl UserMemory for Meddling<'_> {
+    fn read(&self, address: u64, data: &mut [u8]) -> usize {
+        if address >= self.behind
+            && let Some(then) = self.then.take()
+        {
+            then();
+        }
+        self.memory.read(address, data)
+    }
+
+    fn write(&self, address: u64, data: &[u8]) -> usize {
+        self.memory.write(address, data)
+    }
+}
+
+#[test]
+fn memory_that_is_given_back_in_the_middle_of_a_copy_is_nobody_elses_before_its_end() {
+    const BYTES: u64 = 1 << 20;
+    let rig = Rig::new(TRN2, Profile::V2_27_4);
+    let device = rig.driver.device(0).expect("a device");
+    let address = |handle| device.memory.chunk(handle).expect("allocated").address;
+    let handle = rig.alloc(BYTES, false);
+    let (first, mut other) = (address(handle), 0);
+    let meddling = Meddling {
+        memory: Memory::new(&vec![7; (BYTES + PAGE) as usize]),
+        behind: Memory::BASE + PAGE + BYTES / 2,
+        then: RefCell::new(Some(Box::new(|| {
+            assert_eq!(call(&rig.file, &rig.caller, Op::MemFree, a::MemFree { mem_handle: handle }).0, Ok(0));
+            other = address(rig.alloc(BYTES, false));
+        }))),
+    };
+    assert_eq!(with_buffer(&rig, Op::MemBufCopy64, &meddling, handle, BYTES, true), Ok(0));
+    drop(meddling);
+    assert_ne!(other, 0, "the copy went by there");
+    assert_ne!(other, first);
+    assert!(device.memory.chunk(handle).is_none(), "gone with the copy");
+    assert_eq!(address(rig.alloc(BYTES, false)), first);
 }
 
 #[test]

@@ -8,6 +8,7 @@ use super::{
     Tensor,
     memory::{
         AllocError, Core, DeviceMemory, Memory, Place, Spec, Stats,
+        driver::PAGE,
         fake::{FakeMemory, HostBytes},
     },
     name_or_unknown,
@@ -183,16 +184,19 @@ impl TensorStore {
     }
 
     /// `nrt_get_dmabuf_fd`: a descriptor of device memory at `va`. NRT_INVALID when peer-to-peer is
-    /// off or the instance is simulated.
+    /// off, the instance is simulated, or the range is not made of pages of the driver.
     pub fn dmabuf_fd(&self, va: u64, size: u64) -> Result<OwnedFd> {
         const API: &str = "nrt_get_dmabuf_fd";
         let spec = self.memory.spec();
         let reason = match (spec.p2p, spec.funtime) {
             (_, true) => "the instance is simulated (NEURON_RT_FAKE_INSTANCE_TYPE); run on a real one",
             (false, _) => "peer-to-peer is off; set NEURON_RT_ENABLE_P2P=1",
+            _ if size == 0 || !va.is_multiple_of(PAGE) || !size.is_multiple_of(PAGE) => {
+                "address and size must be multiples of 4096, and the size not 0"
+            }
             (true, false) => return self.memory.backend().export(va, size),
         };
-        log_error!(Nrt, API, "Cannot export device memory: {reason}");
+        log_error!(Nrt, API, "Cannot export {size} bytes of device memory at {va:#x}: {reason}");
         Err(Status::Invalid)
     }
 }

@@ -19,7 +19,7 @@ use super::{AllocError, Block, Bytes, DeviceMemory, HbmMap, Place, Usage};
 use crate::{Result, Status, device::layer, log_debug, log_error};
 
 /// Pages of the driver, to which it rounds sizes (`facts/driver/cdev.md`, Memory).
-const PAGE: u64 = 4096;
+pub(in crate::tensor) const PAGE: u64 = 4096;
 /// The channel and core that host memory is booked on; both must exist.
 const HOST_AT: (u32, u32) = (0, 0);
 
@@ -116,11 +116,17 @@ impl DeviceMemory for DriverMemory {
         let Some((device, _)) = self.devices.values().next() else { return Err(Status::Invalid) };
         device.file().and_then(|file| file.dmabuf(va, size)).map_err(|error| {
             log_error!(Tdrv, API, "Cannot export {size} bytes at {va:#x}: {error}");
-            match error.cause {
-                Cause::Refused | Cause::NoMemory | Cause::Unsupported => Status::Invalid,
-                _ => layer::status(&error),
-            }
+            export_status(&error)
         })
+    }
+}
+
+/// What a refused export means to the caller: above all never `NRT_RESOURCE`, which clients take for
+/// a reason to try again with less.
+fn export_status(error: &neuron_driver::Error) -> Status {
+    match error.cause {
+        Cause::Refused | Cause::NoMemory | Cause::Unsupported => Status::Invalid,
+        _ => layer::status(error),
     }
 }
 
@@ -182,9 +188,6 @@ impl Bytes for DriverBlock {
     }
 
     fn fill(&self, offset: usize, value: u8, len: usize) -> Result<()> {
-        if len == 0 {
-            return Ok(());
-        }
         let filled = self.device.file().and_then(|file| file.fill(self.handle, offset as u64, len as u64, value));
         filled.map_err(|error| self.failed("fill", &error))
     }
@@ -202,9 +205,6 @@ impl Block for DriverBlock {
         if source.device.index() != self.device.index() || (source.handle == self.handle && !apart) {
             return None;
         }
-        if len == 0 {
-            return Some(Ok(()));
-        }
         let (from, to) = ((source.handle, source_offset as u64), (self.handle, offset as u64));
         let copied = self.device.file().and_then(|file| file.copy(from, to, len as u64));
         Some(copied.map_err(|error| self.failed("copy", &error)))
@@ -219,6 +219,83 @@ impl Drop for DriverBlock {
             if let Err(error) = file.free(self.handle) {
                 log_debug!(Tdrv, "nrt_tensor_free", "{error}");
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::tensor::{TensorStore, memory::Spec};
+
+    /// Memory nobody has, that remembers what it was asked to export.
+    struct Asked(Arc<Mutex<Vec<(u64, u64)>>>);
+
+    impl DeviceMemory for Asked {
+        fn alloc(&self, _: Place, _: usize) -> std::result::Result<Box<dyn Block>, AllocError> {
+            Err(AllocError::Exhausted)
+        }
+        fn alloc_pinned(&self, _: u32, _: usize) -> std::result::Result<Box<dyn Bytes>, AllocError> {
+            Err(AllocError::Exhausted)
+        }
+        fn limit(&self, _: Place) -> u64 {
+            0
+        }
+        fn usage(&self, _: Place) -> Usage {
+            Usage { limit: 0, used: 0, largest_free: 0 }
+        }
+        fn window(&self, _: Place) -> std::result::Result<Option<(usize, usize)>, AllocError> {
+            Ok(None)
+        }
+        fn export(&self, va: u64, size: u64) -> Result<OwnedFd> {
+            self.0.lock().unwrap().push((va, size));
+            Err(Status::Failure)
+        }
+    }
+
+    #[test]
+    fn only_whole_pages_are_exported_and_the_driver_is_not_asked_about_others() {
+        let asked = Arc::new(Mutex::default());
+        let spec = Spec {
+            arch: Arch::Cayman,
+            devices: vec![0],
+            cores_per_device: 8,
+            core_map: Default::default(),
+            lnc: 2,
+            visible: vec![0],
+            hbm_bytes_per_device: 0,
+            p2p: true,
+            funtime: false,
+        };
+        let store = TensorStore::with_backend(spec, Box::new(Asked(Arc::clone(&asked)))).unwrap();
+        for (va, size) in
+            [(8192, 0), (8193, 4096), (8192, 4095), (8192, 1), (0, 0), (u64::MAX, u64::MAX), (12287, 8192)]
+        {
+            assert_eq!(store.dmabuf_fd(va, size).err(), Some(Status::Invalid), "{size} bytes at {va}");
+        }
+        assert!(asked.lock().unwrap().is_empty());
+        assert_eq!(store.dmabuf_fd(8192, 4096).err(), Some(Status::Failure), "what the driver says");
+        assert_eq!(*asked.lock().unwrap(), [(8192, 4096)]);
+    }
+
+    #[test]
+    fn a_refused_export_is_never_a_lack_of_resources() {
+        for (cause, status) in [
+            (Cause::NoMemory, Status::Invalid),
+            (Cause::Refused, Status::Invalid),
+            (Cause::Unsupported, Status::Invalid),
+            (Cause::Fault { left: 8 }, Status::Invalid),
+            (Cause::Closed, Status::Closed),
+            (Cause::System(24), Status::Failure),
+            (Cause::NotFound, Status::Failure),
+        ] {
+            assert_eq!(
+                export_status(&neuron_driver::Error { device: 0, what: "DMABUF_FD", cause }),
+                status,
+                "{cause:?}"
+            );
         }
     }
 }
