@@ -28,7 +28,7 @@ fn neuron_emu() -> &'static Path {
 fn model(
     product: &str,
     profile: Profile,
-    gib: u64,
+    gib: u32,
     clock: Arc<dyn Clock>,
 ) -> (Arc<InProcess>, Vec<Arc<neuron_hw::Silicon>>) {
     let product = neuron_abi::product::find(product).unwrap();
@@ -54,7 +54,7 @@ fn both(product: &str, profile: Profile, test: impl Fn(&Machine<'_>)) {
 }
 
 /// Runs a test on both, with devices of so many GiB.
-fn both_with(product: &str, profile: Profile, gib: u64, test: impl Fn(&Machine<'_>)) {
+fn both_with(product: &str, profile: Profile, gib: u32, test: impl Fn(&Machine<'_>)) {
     let _turn = TURN.lock();
     let (driver, bus) = model(product, profile, gib, RealClock::new());
     let fault = |name: &str| {
