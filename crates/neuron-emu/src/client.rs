@@ -5,6 +5,8 @@
 
 use std::cell::Cell;
 use std::fs;
+use std::sync::OnceLock;
+use std::thread;
 
 use neuron_hw::memory::Piece;
 use neuron_kmd::caller::UserMemory;
@@ -21,11 +23,22 @@ const PIECES: usize = 256;
 /// Bytes of one transfer; the system takes a little less than 2 GiB at most.
 const LONGEST: usize = 1 << 30;
 
+/// Bytes a thread must have to move to be worth its start, and threads of one transfer at most.
+const SHARE: usize = 4 << 20;
+const THREADS: usize = 4;
+
 /// Memory of the process a thread belongs to.
 #[derive(Clone, Copy, Debug)]
 pub struct Memory {
     tid: u32,
 }
+
+/// Memory of this process that one thread moves bytes from or to for another.
+#[derive(Clone, Copy)]
+struct Local(*mut u8);
+
+// SAFETY: only the bytes behind it are used, and whoever makes one vouches for them.
+unsafe impl Send for Local {}
 
 #[derive(Clone, Copy, PartialEq)]
 enum Direction {
@@ -40,11 +53,53 @@ impl Memory {
     }
 
     /// Moves `length` bytes between `local` and the client; returns how many were moved before
-    /// the first page that cannot be reached.
+    /// the first page that cannot be reached. A long transfer is shared by several threads, as the
+    /// rings of an engine share one; then bytes behind such a page may have been moved as well.
     ///
     /// # Safety
     /// `local` must be valid for `length` bytes, and for writing when they come from the client.
     unsafe fn transfer(&self, address: u64, local: *mut u8, length: usize, direction: Direction) -> usize {
+        static PROCESSORS: OnceLock<usize> = OnceLock::new();
+        let processors = || *PROCESSORS.get_or_init(|| thread::available_parallelism().map_or(1, usize::from));
+        if length < 2 * SHARE || processors() < 2 {
+            // SAFETY: the caller vouches for it.
+            return unsafe { self.move_part(address, local, length, direction) };
+        }
+        let share = length.div_ceil((length / SHARE).min(processors()).min(THREADS)).next_multiple_of(PAGE as usize);
+        let bytes_from = |start: usize| share.min(length - start);
+        // Moves what begins at `start`, and says how much.
+        let part = |start: usize| {
+            let (address, local) = (address.saturating_add(start as u64), Local(local.wrapping_add(start)));
+            move || {
+                let local = local;
+                // SAFETY: a part of what the caller vouches for, and no other part has it.
+                unsafe { self.move_part(address, local.0, bytes_from(start), direction) }
+            }
+        };
+        thread::scope(|scope| {
+            let others = (share..length).step_by(share).map(|start| {
+                // Without another thread this one has to do.
+                let other = thread::Builder::new().spawn_scoped(scope, part(start)).map_err(|_| part(start));
+                (start, other)
+            });
+            let others: Vec<_> = others.collect();
+            let mut done = part(0)();
+            for (start, other) in others {
+                let moved = other.map_or_else(|part| part(), |other| other.join().expect("a transfer does not panic"));
+                // Only what follows whole parts counts.
+                if done == start {
+                    done += moved;
+                }
+            }
+            done
+        })
+    }
+
+    /// A part of a transfer.
+    ///
+    /// # Safety
+    /// As [`Self::transfer`].
+    unsafe fn move_part(&self, address: u64, local: *mut u8, length: usize, direction: Direction) -> usize {
         let mut done = 0;
         // The whole in one piece is faster by far. Only in pieces of a page the system promises to
         // move all there is before the first page that cannot be reached.
@@ -213,6 +268,33 @@ mod tests {
         let mut copy = vec![0; source.len()];
         assert_eq!(memory().write(copy.as_mut_ptr() as u64, &source), 0);
         assert!(source == std::hint::black_box(copy));
+    }
+
+    /// Every way to cut a transfer, with the pages behind its end missing: the count is exact.
+    #[test]
+    fn a_long_copy_counts_the_bytes_before_the_first_missing_page() {
+        const THERE: usize = 5 * SHARE + 4096;
+        const MAPPED: usize = THERE + 6 * SHARE;
+        // SAFETY: a fresh anonymous mapping, whose pages from `THERE` on nobody may use; they stay mapped, so
+        // that no other test can get them.
+        let base = unsafe {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            let map = libc::mmap(std::ptr::null_mut(), MAPPED, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
+            assert_ne!(map, libc::MAP_FAILED);
+            assert_eq!(libc::mprotect(map.cast::<u8>().add(THERE).cast(), MAPPED - THERE, libc::PROT_NONE), 0);
+            map as u64
+        };
+        let source: Vec<u8> = (0..MAPPED).map(|i| (i ^ (i >> 11)) as u8).collect();
+        let mut target = vec![0; MAPPED];
+        for length in [2 * SHARE - 1, 2 * SHARE, 3 * SHARE + 5, THERE - 7, THERE - 6, 2 * THERE, MAPPED - 7] {
+            let (there, start) = (length.min(THERE - 7), base + 7);
+            assert_eq!(memory().write(start, &source[..length]), length - there, "{length}");
+            assert_eq!(memory().read(start, &mut target[..length]), length - there, "{length}");
+            assert!(target[..there] == source[..there], "{length}");
+            target.fill(0);
+        }
+        // SAFETY: the mapping above.
+        assert_eq!(unsafe { libc::munmap(base as *mut _, MAPPED) }, 0);
     }
 
     #[test]

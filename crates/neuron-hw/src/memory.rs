@@ -94,12 +94,12 @@ impl Piece<'_> {
 /// Memory that has no address in this process: that of another one, whose pages a driver has made
 /// reachable for a device.
 pub trait Remote {
-    /// Copies from offset `at` on until `to` is full; false when some of it is not there. The bytes
-    /// before it may have been copied.
+    /// Copies from offset `at` on until `to` is full; false when some of it is not there. The rest
+    /// may have been copied.
     fn fetch(&self, at: u64, to: Piece<'_>) -> bool;
 
-    /// Copies all of `from` to offset `at`; false when some of it is not there. The bytes before it
-    /// may have been copied.
+    /// Copies all of `from` to offset `at`; false when some of it is not there. The rest may have
+    /// been copied.
     fn store(&self, at: u64, from: Piece<'_>) -> bool;
 }
 

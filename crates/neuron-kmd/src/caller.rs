@@ -48,7 +48,8 @@ pub trait UserMemory {
     /// Copies to `address`; returns how many bytes at the end could **not** be written.
     fn write(&self, address: u64, data: &[u8]) -> usize;
 
-    /// As [`Self::read`], to memory of a device. Whoever can do it without a copy in between does.
+    /// As [`Self::read`], to memory of a device; bytes behind those that could not be read may have
+    /// been copied as well. Whoever can do it without a copy in between does.
     fn fetch(&self, address: u64, to: Piece<'_>) -> usize {
         staged(to.len(), |at, stage| {
             let left = self.read(address.wrapping_add(at as u64), stage);

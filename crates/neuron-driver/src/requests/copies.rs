@@ -21,7 +21,7 @@ use crate::{Cause, File, Result};
 
 /// Bytes of one command at most. The driver counts some of them in 32 bits, and a signal can make it
 /// start a command anew, so what is lost then must be little: a few milliseconds.
-const STEP: usize = 16 << 20;
+const STEP: usize = 32 << 20;
 
 /// Forms of a copy with a buffer, from the newest.
 const QUEUE: u8 = 1;
@@ -378,7 +378,9 @@ mod tests {
     fn signals_and_a_busy_driver_in_each_step_lose_and_repeat_nothing() {
         let scripted = Scripted::new(OFFSET + BYTES + 100, storm);
         let file: &dyn File = &scripted;
-        let data: Vec<u8> = (0..BYTES).map(|n| (n ^ (n >> 9)) as u8).collect();
+        // A length no step is a multiple of.
+        let mut data = (0..4099).map(|n| (n ^ (n >> 3)) as u8).collect::<Vec<_>>().repeat(BYTES / 4099 + 1);
+        data.truncate(BYTES);
         file.write(0, OFFSET as u64, &data).unwrap();
         in_order(&scripted, Op::MemBufZerocopy64Zc);
         assert!(scripted.memories.lock()[0][OFFSET..][..BYTES] == data);
@@ -395,7 +397,7 @@ mod tests {
         file.fill(1, OFFSET as u64, BYTES as u64, 9).unwrap();
         in_order(&scripted, Op::Memset64);
         let memories = scripted.memories.lock();
-        assert!(memories[1][OFFSET..][..BYTES].iter().all(|byte| *byte == 9));
+        assert!(memories[1][OFFSET..][..BYTES] == vec![9; BYTES]);
         let around = [&memories[1][..OFFSET], &memories[1][OFFSET + BYTES..], &memories[0][..OFFSET]];
         assert!(around.into_iter().flatten().all(|byte| *byte == 0), "nothing beside the range is touched");
     }

@@ -2,8 +2,8 @@
 //! and write them.
 //!
 //! The model cannot pin pages of another process. It puts the buffer on the bus for the length of a
-//! doorbell instead, so the engine finds out in the middle when a page is not there: what comes
-//! before it has been copied then, where the real driver copies nothing.
+//! doorbell instead, so the engine finds out in the middle when a page is not there: other parts of
+//! the buffer have been copied then, where the real driver copies nothing.
 
 use std::cell::Cell;
 
