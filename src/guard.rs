@@ -18,8 +18,9 @@
 //! the C name, for log lines.
 //!
 //! A call that is made all the time may name a function that looks first, as in `-> NRT_STATUS,
-//! quick known { … }`. It gets what C passed and answers true when it did everything the call
-//! does, which must then neither log, fail, panic nor depend on the state.
+//! quick known { … }`. It gets what C passed and answers true, or the value of a call that has no
+//! status, when it did everything the call does, which must then neither log, fail, panic nor
+//! depend on the state.
 
 use nrt_core::lifecycle::{self, GateClass};
 use nrt_core::log::{self, Level, Module, Scope};
@@ -196,6 +197,14 @@ macro_rules! export {
     };
     ($(#[$meta:meta])* fn $name:ident($($arg:ident: $ty:ty),* $(,)?) -> NRT_STATUS $body:block) => {
         export! { @status [$(#[$meta])*] $name($($arg: $ty),*) [] $body }
+    };
+    ($(#[$meta:meta])* fn $name:ident($($arg:ident: $ty:ty),* $(,)?) -> $ret:ty, quick $quick:ident $body:block) => {
+        export! { @define [$(#[$meta])*] $name($($arg: $ty),*) [-> $ret] [
+            // SAFETY: the promise of the caller is that of the whole call.
+            if !$crate::guard::logged() && let Some(answer) = unsafe { $quick($($arg),*) } {
+                return answer;
+            }
+        ] [] [Ok($body)] }
     };
     ($(#[$meta:meta])* fn $name:ident($($arg:ident: $ty:ty),* $(,)?) -> $ret:ty $body:block) => {
         export! { @define [$(#[$meta])*] $name($($arg: $ty),*) [-> $ret] [] [] [Ok($body)] }

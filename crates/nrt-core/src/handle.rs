@@ -2,7 +2,7 @@
 //!
 //! A handle is the address of a *view*: plain memory of fixed layout, at the head of a slot this
 //! registry owns. Clients that look inside a handle (they read the size of a tensor) find the
-//! vendor's layout there.
+//! vendor's layout there. The object itself lies behind the view in the same slot.
 //!
 //! | question | answer |
 //! |---|---|
@@ -10,24 +10,24 @@
 //! | freed twice | the slot is empty: refused |
 //! | freed, then looked into by C | slots are never unmapped: reads see zeros, not a fault |
 //! | freed, then used | refused until the slot is given out again; that takes at least [`QUARANTINE`] later frees. A bare address has no room for a generation, so beyond that a stale handle names the new object |
-//! | cost of [`Registry::get`] | no lock: a range check, one atomic load and a count |
-//! | fork | below |
-//!
-//! A forked child inherits every lock in the state it had, while the threads that held them are
-//! gone. Looking up and removing take no lock. The one locked part, the list of free slots, is a
-//! [`ForkLocal`]: a child starts with an empty one and leaves the parent's slots unused.
+//! | cost of [`Registry::get`] | no lock: a range check or two, and one compare-and-swap |
+//! | memory | one slot an object; slots come in chunks, and pages of a chunk count once used |
+//! | fork | looking up and removing take no lock; the one locked part, the list of free slots, is a [`ForkLocal`]: a child starts with an empty one and leaves the parent's slots unused |
 
 use std::{
+    alloc::{Layout, alloc_zeroed, dealloc},
+    cell::UnsafeCell,
     collections::VecDeque,
+    mem::MaybeUninit,
     ops::Deref,
+    ptr,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
+        Mutex,
+        atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence},
     },
 };
 
-use arc_swap::{ArcSwapOption, Guard};
-use once_cell::race::OnceBox;
+use crate::forked::{ForkLocal, lock};
 
 /// How many frees pass at least before the address of a freed handle is given out again.
 pub const QUARANTINE: usize = 1024;
@@ -38,8 +38,11 @@ const FIRST: usize = 64;
 const CHUNKS: usize = 23;
 
 /// Memory a C caller sees behind a handle.
-pub trait View: Default + Send + Sync + 'static {
-    /// Back to the state of [`Default`]: the object is gone, the address may be looked at.
+///
+/// # Safety
+/// All bytes zero must be a valid value, the one an object starts with.
+pub unsafe trait View: Send + Sync + 'static {
+    /// Back to zeros: the object is gone, the address may be looked at.
     fn clear(&self);
 }
 
@@ -50,86 +53,206 @@ pub trait Object: Send + Sync + Sized + 'static {
 }
 
 /// View of an object whose inside is nobody's business.
-#[derive(Default)]
 #[repr(C, align(64))]
 pub struct Opaque([u64; 8]);
 
-impl View for Opaque {
+// SAFETY: plain words.
+unsafe impl View for Opaque {
     fn clear(&self) {}
 }
 
-/// The view comes first, so its address is the address of the slot.
+/// The view comes first, so its address is the address of the slot. All zero is an empty slot.
 #[repr(C)]
 struct Slot<T: Object> {
     view: T::View,
-    object: ArcSwapOption<T>,
+    word: Word,
+    /// Initialised while the word counts users.
+    object: UnsafeCell<MaybeUninit<T>>,
+}
+
+// SAFETY: the view and the object are shared as their types allow; the word says who may reach the
+// object, and only the last user gets it by value.
+unsafe impl<T: Object> Sync for Slot<T> {}
+
+/// Who uses the object of a slot: bit 63 whether it can be found, below it how many objects the slot
+/// has had, in the lower half the number of users, the registry itself among them.
+struct Word(AtomicU64);
+
+impl Word {
+    const LIVE: u64 = 1 << 63;
+    const USERS: u64 = (1 << 32) - 1;
+    const NEXT: u64 = 1 << 32;
+
+    /// Count one more user of an object that can be found.
+    #[inline]
+    fn enter(&self) -> bool {
+        let enter = |word: u64| (word & Self::LIVE != 0).then(|| word + 1);
+        self.0.fetch_update(Ordering::Acquire, Ordering::Relaxed, enter).is_ok()
+    }
+
+    /// Let the object be found no longer; the registry's use becomes the caller's.
+    fn hide(&self) -> bool {
+        self.0.fetch_and(!Self::LIVE, Ordering::AcqRel) & Self::LIVE != 0
+    }
+
+    /// Whether this was the last user.
+    #[inline]
+    fn leave(&self) -> bool {
+        let last = self.0.fetch_sub(1, Ordering::Release) & Self::USERS == 1;
+        if last {
+            // What the other users did is done before the object goes.
+            fence(Ordering::Acquire);
+        }
+        last
+    }
+
+    /// Which object this is of all the slot has had.
+    fn generation(&self) -> u64 {
+        self.0.load(Ordering::Relaxed) & !(Self::LIVE | Self::USERS)
+    }
 }
 
 /// All objects of one kind that C callers hold. Meant for a `static`.
 pub struct Registry<T: Object> {
-    chunks: [OnceBox<Box<[Slot<T>]>>; CHUNKS],
+    chunks: [AtomicPtr<Slot<T>>; CHUNKS],
+    /// Chunks that are there.
+    made: AtomicUsize,
     /// Slots handed out at least once.
     high: AtomicUsize,
     /// Slots to use again, oldest first.
-    free: ForkLocal<Mutex<VecDeque<usize>>>,
+    free: ForkLocal<Mutex<VecDeque<SlotRef<T>>>>,
 }
+
+/// A slot of some registry; slots live for ever.
+struct SlotRef<T: Object>(&'static Slot<T>);
 
 impl<T: Object> Registry<T> {
     /// A registry without objects.
     pub const fn new() -> Self {
-        Registry { chunks: [const { OnceBox::new() }; CHUNKS], high: AtomicUsize::new(0), free: ForkLocal::new() }
+        Registry {
+            chunks: [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS],
+            made: AtomicUsize::new(0),
+            high: AtomicUsize::new(0),
+            free: ForkLocal::new(),
+        }
     }
 
     /// Make an object around its future view and publish it; the handle is [`Lease::handle`].
-    /// `None` when every slot is taken (then `make` is not called).
-    pub fn create(&'static self, make: impl FnOnce(Lease<T>) -> T) -> Option<Arc<T>> {
-        let index = self.reserve()?;
-        let slot = self.slot(index);
-        let object = Arc::new(make(Lease { registry: self, index, slot }));
-        slot.object.store(Some(Arc::clone(&object)));
-        Some(object)
+    /// `None` when there is no slot for it (then `make` is not called).
+    pub fn create(&'static self, make: impl FnOnce(Lease<T>) -> T) -> Option<Ref<T>> {
+        let slot = self.reserve()?;
+        // SAFETY: the slot is empty and this thread's alone: nobody enters before the store below.
+        unsafe { (*slot.object.get()).write(make(Lease { slot })) };
+        let word = slot.word.generation() | Word::LIVE | 2;
+        slot.word.0.store(word, Ordering::Release);
+        Some(Ref { registry: self, slot })
     }
 
     /// The object behind `handle`; `None` for any address that is not a live handle.
-    pub fn get(&self, handle: usize) -> Option<Arc<T>> {
-        self.find(handle)?.object.load_full()
+    #[inline]
+    pub fn get(&'static self, handle: usize) -> Option<Ref<T>> {
+        let slot = self.find(handle)?;
+        slot.word.enter().then_some(Ref { registry: self, slot })
+    }
+
+    /// What `look` finds in the view of a live handle, for one glance without counting as a user.
+    #[inline]
+    pub fn glance<R>(&'static self, handle: usize, look: impl Fn(&T::View) -> R) -> Option<R> {
+        let word = &self.find(handle)?.word;
+        loop {
+            let before = word.0.load(Ordering::Acquire);
+            if before & Word::LIVE == 0 {
+                return None;
+            }
+            let seen = look(&self.find(handle)?.view);
+            fence(Ordering::Acquire);
+            // Another number of users is no matter, another object is.
+            if (word.0.load(Ordering::Relaxed) ^ before) & !Word::USERS == 0 {
+                return Some(seen);
+            }
+        }
     }
 
     /// Take the object behind `handle` out: of any number of callers exactly one gets it.
-    pub fn remove(&self, handle: usize) -> Option<Arc<T>> {
-        self.find(handle)?.object.swap(None)
+    pub fn remove(&'static self, handle: usize) -> Option<Ref<T>> {
+        let slot = self.find(handle)?;
+        slot.word.hide().then_some(Ref { registry: self, slot })
     }
 
-    fn find(&self, handle: usize) -> Option<&Slot<T>> {
-        for chunk in self.chunks.iter().map_while(OnceBox::get) {
+    /// The slot at an address. The newest chunk, as large as all others together, comes first.
+    #[inline]
+    fn find(&'static self, handle: usize) -> Option<&'static Slot<T>> {
+        let size = size_of::<Slot<T>>();
+        for chunk in (0..self.made.load(Ordering::Acquire)).rev() {
+            let start = self.chunks[chunk].load(Ordering::Relaxed);
             // An address below the chunk wraps to a number beyond its end.
-            let inside = handle.wrapping_sub(chunk.as_ptr().addr());
-            if inside < size_of_val::<[Slot<T>]>(chunk) {
-                let size = size_of::<Slot<T>>();
-                return inside.is_multiple_of(size).then(|| &chunk[inside / size]);
+            let inside = handle.wrapping_sub(start.addr());
+            if inside < (FIRST << chunk) * size {
+                // SAFETY: within the slots of this chunk, which were all zero, a valid empty slot,
+                // when they were made and live for ever.
+                return inside.is_multiple_of(size).then(|| unsafe { &*start.add(inside / size) });
             }
         }
         None
     }
 
-    fn reserve(&self) -> Option<usize> {
-        let free = self.free.get();
-        let mut free = lock(&free);
-        if free.len() > QUARANTINE {
-            return free.pop_front();
-        }
-        let limit = FIRST * ((1 << CHUNKS) - 1);
-        self.high.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| (n < limit).then_some(n + 1)).ok()
+    fn reserve(&'static self) -> Option<&'static Slot<T>> {
+        let used = {
+            let mut free = lock(self.free.get());
+            if free.len() > QUARANTINE { free.pop_front() } else { None }
+        };
+        used.map(|slot| slot.0).or_else(|| self.fresh())
     }
 
-    fn slot(&self, index: usize) -> &Slot<T> {
-        let chunk = (index / FIRST + 1).ilog2() as usize;
-        // Lower chunks first: `find` stops at the first one missing.
-        for (k, cell) in self.chunks[..=chunk].iter().enumerate() {
-            cell.get_or_init(|| Box::new((0..FIRST << k).map(|_| Slot::new()).collect()));
+    fn fresh(&'static self) -> Option<&'static Slot<T>> {
+        loop {
+            // Acquired, so that who finds this chunk finds those before it.
+            let index = self.high.load(Ordering::Acquire);
+            let chunk = (index / FIRST + 1).ilog2() as usize;
+            let start = self.chunk(chunk)?;
+            if self.high.compare_exchange(index, index + 1, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                // SAFETY: the index lies in this chunk; as in `find`.
+                return Some(unsafe { &*start.add(index - FIRST * ((1 << chunk) - 1)) });
+            }
         }
-        let slots = self.chunks[chunk].get().expect("set by the loop above");
-        &slots[index - FIRST * ((1 << chunk) - 1)]
+    }
+
+    /// The slots of a chunk, made at the first need and findable from then on; `None` without memory
+    /// for them.
+    fn chunk(&'static self, chunk: usize) -> Option<*mut Slot<T>> {
+        let known = self.chunks.get(chunk)?.load(Ordering::Acquire);
+        let start = if known.is_null() { self.make(chunk)? } else { known };
+        // Whoever made it may not have come to this line. Chunks come in order: a slot of this one is
+        // asked for when all slots of the others were.
+        if self.made.load(Ordering::Relaxed) <= chunk {
+            self.made.fetch_max(chunk + 1, Ordering::AcqRel);
+        }
+        Some(start)
+    }
+
+    #[cold]
+    fn make(&'static self, chunk: usize) -> Option<*mut Slot<T>> {
+        // Zeroed memory with the allocator's own alignment stays untouched until it is used; with
+        // the alignment of a slot it would be cleared by hand.
+        let slack = align_of::<Slot<T>>();
+        let slots = Layout::array::<Slot<T>>(FIRST << chunk).ok()?;
+        let whole = Layout::from_size_align(slots.size() + slack, align_of::<usize>()).ok()?;
+        // SAFETY: the size is not 0.
+        let memory = unsafe { alloc_zeroed(whole) };
+        if memory.is_null() {
+            return None;
+        }
+        // SAFETY: less than `slack`, by which the memory is longer than the slots.
+        let start: *mut Slot<T> = unsafe { memory.add(memory.align_offset(slack)) }.cast();
+        let put = self.chunks[chunk].compare_exchange(ptr::null_mut(), start, Ordering::AcqRel, Ordering::Acquire);
+        Some(put.map_or_else(
+            |other| {
+                // SAFETY: allocated above with this layout and seen by nobody else.
+                unsafe { dealloc(memory, whole) };
+                other
+            },
+            |_| start,
+        ))
     }
 }
 
@@ -139,24 +262,60 @@ impl<T: Object> Default for Registry<T> {
     }
 }
 
-impl<T: Object> Slot<T> {
-    fn new() -> Self {
-        Slot { view: T::View::default(), object: ArcSwapOption::const_empty() }
+/// An object in use. It lives until its handle is removed and the last of these is gone.
+pub struct Ref<T: Object> {
+    registry: &'static Registry<T>,
+    slot: &'static Slot<T>,
+}
+
+impl<T: Object> Ref<T> {
+    /// With the handle, which object this is: a later one at the same address has another number.
+    pub fn generation(&self) -> u64 {
+        self.slot.word.generation()
     }
 }
 
-/// The right of one object to its view. The slot is free again when the object is dropped, which
-/// may be later than its removal: calls still running hold it.
+impl<T: Object> Deref for Ref<T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: initialised, and not taken out before the last user leaves.
+        unsafe { (*self.slot.object.get()).assume_init_ref() }
+    }
+}
+
+impl<T: Object> Clone for Ref<T> {
+    fn clone(&self) -> Self {
+        self.slot.word.0.fetch_add(1, Ordering::Relaxed);
+        Ref { ..*self }
+    }
+}
+
+impl<T: Object> Drop for Ref<T> {
+    #[inline]
+    fn drop(&mut self) {
+        if !self.slot.word.leave() {
+            return;
+        }
+        // SAFETY: the last user of an object nobody finds any more.
+        unsafe { (*self.slot.object.get()).assume_init_drop() };
+        self.slot.view.clear();
+        // The next owner learns of this store by the lock below.
+        self.slot.word.0.store((self.generation() + Word::NEXT) & !Word::LIVE, Ordering::Relaxed);
+        lock(self.registry.free.get()).push_back(SlotRef(self.slot));
+    }
+}
+
+/// The place of one object in its registry.
 pub struct Lease<T: Object> {
-    registry: &'static Registry<T>,
-    index: usize,
     slot: &'static Slot<T>,
 }
 
 impl<T: Object> Lease<T> {
     /// The handle, never 0.
     pub fn handle(&self) -> usize {
-        std::ptr::from_ref(&self.slot.view).addr()
+        ptr::from_ref(&self.slot.view).expose_provenance()
     }
 }
 
@@ -168,86 +327,16 @@ impl<T: Object> Deref for Lease<T> {
     }
 }
 
-impl<T: Object> Drop for Lease<T> {
-    fn drop(&mut self) {
-        self.slot.view.clear();
-        lock(&self.registry.free.get()).push_back(self.index);
-    }
-}
-
-/// State behind locks that a forked child must not wait for: the first use in a child makes a
-/// fresh one. The process is known by its id.
-pub struct ForkLocal<T> {
-    cell: ArcSwapOption<Own<T>>,
-}
-
-/// A value and the process it belongs to.
-pub struct Own<T> {
-    process: u32,
-    value: T,
-}
-
-impl<T: Default> ForkLocal<T> {
-    /// No state yet.
-    pub const fn new() -> Self {
-        ForkLocal { cell: ArcSwapOption::const_empty() }
-    }
-
-    /// The state of this process.
-    pub fn get(&self) -> Arc<Own<T>> {
-        let process = std::process::id();
-        loop {
-            let current = self.cell.load();
-            if let Some(own) = current.as_ref().filter(|own| own.process == process) {
-                return Arc::clone(own);
-            }
-            let fresh = Some(Arc::new(Own { process, value: T::default() }));
-            let before = self.cell.compare_and_swap(&current, fresh.clone());
-            if let (Some(fresh), true) = (fresh, same(&before, &current)) {
-                return fresh;
-            }
-        }
-    }
-}
-
-impl<T: Default> Default for ForkLocal<T> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl<T> Deref for Own<T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        &self.value
-    }
-}
-
-fn same<T>(a: &Guard<Option<Arc<T>>>, b: &Guard<Option<Arc<T>>>) -> bool {
-    a.as_ref().map(Arc::as_ptr) == b.as_ref().map(Arc::as_ptr)
-}
-
-/// Lock, whether or not an earlier holder panicked: every critical section of these rooms leaves
-/// its data whole.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::{
-        collections::HashSet,
-        sync::{Barrier, atomic::AtomicU64},
-        thread,
-    };
+    use std::{collections::HashSet, sync::Barrier, thread};
 
-    #[derive(Default)]
     #[repr(C, align(64))]
-    struct Word(AtomicU64);
+    struct Number(AtomicU64);
 
-    impl View for Word {
+    // SAFETY: a plain word.
+    unsafe impl View for Number {
         fn clear(&self) {
             self.0.store(0, Ordering::Relaxed);
         }
@@ -259,7 +348,7 @@ mod tests {
     }
 
     impl Object for Thing {
-        type View = Word;
+        type View = Number;
     }
 
     fn registry() -> &'static Registry<Thing> {
@@ -279,7 +368,7 @@ mod tests {
         let registry = registry();
         let handle = thing(registry, 7);
         let object = registry.get(handle).unwrap();
-        assert_eq!(handle, std::ptr::from_ref::<Word>(&object.view).addr());
+        assert_eq!(handle, std::ptr::from_ref::<Number>(&object.view).addr());
         assert!(handle != 0 && handle.is_multiple_of(64));
         assert_eq!((object.name, object.view.0.load(Ordering::Relaxed)), (7, 7));
     }
@@ -319,9 +408,9 @@ mod tests {
         let object = registry.get(thing(registry, 5)).unwrap();
         registry.remove(object.view.handle());
         assert_eq!(object.view.0.load(Ordering::Relaxed), 5);
-        assert!(lock(&registry.free.get()).is_empty());
+        assert!(lock(registry.free.get()).is_empty());
         drop(object);
-        assert_eq!(lock(&registry.free.get()).len(), 1);
+        assert_eq!(lock(registry.free.get()).len(), 1);
     }
 
     #[test]
@@ -366,8 +455,7 @@ mod tests {
         let gates = (Barrier::new(2), Barrier::new(2));
         thread::scope(|scope| {
             scope.spawn(|| {
-                let free = registry.free.get();
-                let held = lock(&free);
+                let held = lock(registry.free.get());
                 gates.0.wait();
                 gates.1.wait();
                 drop(held);

@@ -8,6 +8,7 @@ pub mod coredump;
 pub mod device;
 pub mod dump;
 pub mod exec;
+pub mod forked;
 pub mod handle;
 pub mod inspect;
 pub mod instance;

@@ -15,7 +15,7 @@ pub use sys_trace::{
 
 use crate::{
     Result, Status,
-    handle::{ForkLocal, lock},
+    forked::{ForkLocal, lock},
     log_error,
 };
 use std::{collections::BTreeMap, sync::Mutex};
@@ -46,7 +46,7 @@ impl<T: Default> Registry<T> {
     pub fn allocate(&self) -> usize {
         let object = Box::<T>::default();
         let address = std::ptr::from_ref(&*object).expose_provenance();
-        lock(&self.live.get()).insert(address, object);
+        lock(self.live.get()).insert(address, object);
         address
     }
 
@@ -56,7 +56,7 @@ impl<T: Default> Registry<T> {
     ///
     /// `NRT_INVALID_HANDLE` when there is none at that address.
     pub fn free(&self, api: &'static str, address: usize) -> Result<()> {
-        lock(&self.live.get()).remove(&address).map(drop).ok_or_else(|| self.unknown(api, address))
+        lock(self.live.get()).remove(&address).map(drop).ok_or_else(|| self.unknown(api, address))
     }
 
     /// Read or change an object.
@@ -65,7 +65,7 @@ impl<T: Default> Registry<T> {
     ///
     /// `NRT_INVALID_HANDLE` when there is none at that address, or what `work` answers.
     pub fn with<R>(&self, api: &'static str, address: usize, work: impl FnOnce(&mut T) -> Result<R>) -> Result<R> {
-        match lock(&self.live.get()).get_mut(&address) {
+        match lock(self.live.get()).get_mut(&address) {
             Some(object) => work(object),
             None => Err(self.unknown(api, address)),
         }

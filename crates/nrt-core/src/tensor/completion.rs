@@ -5,10 +5,10 @@ use std::{
     time::Duration,
 };
 
-use super::Tensor;
+use super::{Tensor, TensorRef};
 use crate::{
     Result, Status,
-    handle::{ForkLocal, lock},
+    forked::{ForkLocal, lock},
     log_error, log_warn,
 };
 
@@ -81,7 +81,7 @@ pub fn reset_output_completion(handle: usize) -> Result<()> {
     Ok(())
 }
 
-fn given(api: &'static str, handle: usize) -> Result<std::sync::Arc<Tensor>> {
+fn given(api: &'static str, handle: usize) -> Result<TensorRef> {
     if handle == 0 {
         log_error!(Nrt, api, "The given tensor is null. Please provide valid function arguments.");
         return Err(Status::Invalid);

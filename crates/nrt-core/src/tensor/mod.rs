@@ -5,7 +5,8 @@
 //! |---|---|
 //! | `mod.rs` | the tensor: views, moving data, questions |
 //! | `store.rs` | making tensors, memory of the devices: what belongs to one init cycle |
-//! | `storage.rs` | the bytes behind views, and the order of their users |
+//! | `storage.rs` | the bytes behind views |
+//! | `gate.rs` | the order of their users |
 //! | `view.rs` | the vendor's layout at the handle's address |
 //! | `completion.rs` | waiting for outputs |
 //! | `set.rs` | tensor sets |
@@ -21,15 +22,16 @@ use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
 };
 
-use arc_swap::ArcSwapOption;
+use parking_lot::RwLock;
 
 use crate::{
     Result, Status,
-    handle::{Lease, Object, Registry},
+    handle::{Lease, Object, Ref, Registry},
     log_error,
 };
 
 mod completion;
+mod gate;
 pub mod memory;
 mod set;
 mod storage;
@@ -48,15 +50,20 @@ pub use view::TensorView;
 
 static TENSORS: Registry<Tensor> = Registry::new();
 
-/// A tensor: a name and a view of a storage.
+/// A tensor: a name and a view of a storage. Lies in its slot of the registry, behind the view that
+/// C callers see, so that a small one costs little more than the vendor's.
 pub struct Tensor {
     view: Lease<Tensor>,
     name: CString,
-    span: ArcSwapOption<Span>,
+    span: RwLock<Option<Span>>,
 }
+
+/// A tensor in use: it outlives its handle until this is gone.
+pub type TensorRef = Ref<Tensor>;
 
 /// Which bytes of which storage. Replaced as a whole, so that nobody sees the size of one storage
 /// with the bytes of another.
+#[derive(Clone)]
 struct Span {
     storage: Arc<Storage>,
     offset: usize,
@@ -92,15 +99,31 @@ fn name_or_unknown(name: Option<&CStr>) -> &CStr {
 }
 
 /// The tensor behind a handle: NRT_INVALID for 0, NRT_INVALID_HANDLE for one that is not alive.
-pub fn resolve(api: &'static str, handle: usize) -> Result<Arc<Tensor>> {
+#[inline]
+pub fn resolve(api: &'static str, handle: usize) -> Result<TensorRef> {
+    TENSORS.get(handle).ok_or_else(|| unknown(api, handle))
+}
+
+#[cold]
+fn unknown(api: &'static str, handle: usize) -> Status {
     if handle == 0 {
         log_error!(Nrt, api, "The tensor is NULL; pass one from nrt_tensor_allocate");
-        return Err(Status::Invalid);
+        return Status::Invalid;
     }
-    TENSORS.get(handle).ok_or_else(|| {
-        log_error!(Nrt, api, "{handle:#x} is no tensor of this process, or it was freed");
-        Status::InvalidHandle
-    })
+    log_error!(Nrt, api, "{handle:#x} is no tensor of this process, or it was freed");
+    Status::InvalidHandle
+}
+
+/// `nrt_tensor_get_size`: bytes of the view, in every state of the runtime. Errors are those of
+/// [`resolve`].
+pub fn size(handle: usize) -> Result<usize> {
+    size_if_alive(handle).ok_or_else(|| unknown("nrt_tensor_get_size", handle))
+}
+
+/// The same for one look, without a word about a handle that is not alive.
+#[inline]
+pub fn size_if_alive(handle: usize) -> Option<usize> {
+    TENSORS.glance(handle, |view| view.size.load(Relaxed))
 }
 
 /// `nrt_tensor_free`, in every state of the runtime. 0 is fine; NRT_INVALID_HANDLE for a tensor
@@ -116,7 +139,7 @@ pub fn free(handle: usize) -> Result<()> {
 /// `nrt_tensor_allocate_empty`: a tensor without bytes; its handle.
 pub fn allocate_empty(name: Option<&CStr>) -> Result<usize> {
     let name = name_or_unknown(name);
-    Tensor::register(name.to_owned(), None).map(|tensor| tensor.handle()).inspect_err(|_| {
+    Tensor::register(name, None).map(|tensor| tensor.handle()).inspect_err(|_| {
         log_error!(Nrt, "nrt_tensor_allocate_empty", "Failed to allocate empty nrt tensor {}", name.to_string_lossy());
     })
 }
@@ -125,9 +148,9 @@ pub fn allocate_empty(name: Option<&CStr>) -> Result<usize> {
 /// its handle. NRT_INVALID when they are not inside, or `source` has no bytes.
 pub fn allocate_slice(source: &Tensor, offset: usize, size: usize, name: Option<&CStr>) -> Result<usize> {
     const API: &str = "nrt_tensor_allocate_slice";
-    let slice = source.range(API, "slice", offset, size).and_then(|(span, start)| {
-        Tensor::register(name_or_unknown(name).to_owned(), Some((Arc::clone(&span.storage), start, size)))
-    });
+    let slice = source
+        .range(API, "slice", offset, size)
+        .and_then(|(storage, offset)| Tensor::register(name_or_unknown(name), Some(Span { storage, offset, size })));
     slice
         .map(|tensor| tensor.handle())
         .inspect_err(|_| log_error!(Nrt, API, "Failed to set nrt tensor slice with src: {}", source.name()))
@@ -138,15 +161,15 @@ pub fn allocate_slice(source: &Tensor, offset: usize, size: usize, name: Option<
 /// that are not on the same HBM.
 pub fn copy(source: &Tensor, source_offset: usize, to: &Tensor, to_offset: usize, size: usize) -> Result<()> {
     let route = Route::new("nrt_tensor_copy", (source, source_offset), (to, to_offset), size)?;
-    let _held = Hold::all([(&route.from.storage, Access::Read), (&route.to.storage, Access::Write)]);
+    let _held = Hold::all([(&route.from, Access::Read), (&route.to, Access::Write)]);
     route.run()
 }
 
 /// A copy between two tensors whose ranges and places were found right.
 struct Route {
-    from: Arc<Span>,
+    from: Arc<Storage>,
     from_start: usize,
-    to: Arc<Span>,
+    to: Arc<Storage>,
     to_start: usize,
     size: usize,
 }
@@ -155,7 +178,7 @@ impl Route {
     fn new(api: &'static str, from: (&Tensor, usize), to: (&Tensor, usize), size: usize) -> Result<Route> {
         let (from, from_start) = from.0.range(api, "read", from.1, size)?;
         let (to, to_start) = to.0.range(api, "write", to.1, size)?;
-        if let (Some(from), Some(to)) = (from.storage.dma_place(), to.storage.dma_place())
+        if let (Some(from), Some(to)) = (from.dma_place(), to.dma_place())
             && from != to
         {
             log_error!(Nrt, api, "{}", different_hbms(from, to));
@@ -165,7 +188,7 @@ impl Route {
     }
 
     fn run(&self) -> Result<()> {
-        self.to.storage.copy_from(self.to_start, &self.from.storage, self.from_start, self.size)
+        self.to.copy_from(self.to_start, &self.from, self.from_start, self.size)
     }
 }
 
@@ -182,14 +205,12 @@ fn different_hbms(from: Option<memory::Place>, to: Option<memory::Place>) -> Str
 }
 
 impl Tensor {
-    fn register(name: CString, span: Option<(Arc<Storage>, usize, usize)>) -> Result<Arc<Tensor>> {
-        let span = span.map(|(storage, offset, size)| Arc::new(Span { storage, offset, size }));
+    fn register(name: &CStr, span: Option<Span>) -> Result<TensorRef> {
         let make = |view: Lease<Tensor>| {
-            view.name.store(name.as_ptr().addr(), Relaxed);
-            view.ref_count.0.store(1, Relaxed);
-            let tensor = Tensor { view, name, span: ArcSwapOption::const_empty() };
-            tensor.show(span.as_deref());
-            tensor.span.store(span);
+            let tensor = Tensor { view, name: name.to_owned(), span: RwLock::new(span) };
+            tensor.view.name.store(tensor.name.as_ptr().addr(), Relaxed);
+            tensor.view.ref_count.0.store(1, Relaxed);
+            tensor.show(tensor.span.read().as_ref());
             tensor
         };
         TENSORS.create(make).ok_or(Status::Resource)
@@ -211,26 +232,27 @@ impl Tensor {
         self.name.to_string_lossy()
     }
 
-    /// `nrt_tensor_get_size`: bytes of the view, in every state of the runtime.
+    /// Bytes of the view.
     pub fn size(&self) -> usize {
         self.view.size.load(Relaxed)
     }
 
     /// The storage, `None` for an empty tensor.
     pub fn storage(&self) -> Option<Arc<Storage>> {
-        self.span.load().as_ref().map(|span| Arc::clone(&span.storage))
+        self.span.read().as_ref().map(|span| Arc::clone(&span.storage))
     }
 
     /// `nrt_tensor_get_va`: where the view begins in this process; `None` for an empty tensor or
     /// memory that is not mapped.
     pub fn va(&self) -> Option<usize> {
-        let span = self.span.load_full()?;
+        // Not with the lock held: the driver maps the memory now.
+        let span = self.span.read().clone()?;
         Some(span.storage.bytes().addr()? + span.offset)
     }
 
     /// `nrt_tensor_get_device_allocation_info`. NRT_INVALID when the tensor is not on a device.
     pub fn device_allocation(&self) -> Result<DeviceAllocation> {
-        let span = self.span.load_full();
+        let span = self.span.read().clone();
         match span.as_ref().map(|span| (span, span.storage.backing())) {
             Some((span, Backing::Device(allocation))) => Ok(DeviceAllocation {
                 physical_address: allocation.block().physical_address() + span.offset as u64,
@@ -250,8 +272,12 @@ impl Tensor {
     pub fn attach(&self, memory: Box<dyn memory::Bytes>) {
         let size = memory.size();
         let span = Span { storage: Storage::new(Backing::Malloc(memory)), offset: 0, size };
+        let mut current = self.span.write();
         self.show(Some(&span));
-        self.span.store(Some(Arc::new(span)));
+        let old = current.replace(span);
+        drop(current);
+        // Not with the lock held: it may be the last view of a large memory.
+        drop(old);
     }
 
     /// `nrt_tensor_read`: copy the bytes from `offset` on into `out`. NRT_INVALID when they are not
@@ -270,9 +296,8 @@ impl Tensor {
     pub fn read_batch<'a>(&self, ops: impl IntoIterator<Item = (usize, &'a mut [u8])>, wait: Wait) -> Result<()> {
         let mut held = None;
         ops.into_iter().try_for_each(|(offset, out)| {
-            let (span, start) = self.range("nrt_tensor_read", "read", offset, out.len())?;
-            hold(&mut held, &span, Access::Read, wait);
-            span.storage.bytes().read_at(start, out)
+            let (storage, start) = self.range("nrt_tensor_read", "read", offset, out.len())?;
+            hold(&mut held, storage, Access::Read, wait, |bytes| bytes.read_at(start, out))
         })
     }
 
@@ -280,49 +305,59 @@ impl Tensor {
     pub fn write_batch<'a>(&self, ops: impl IntoIterator<Item = (usize, &'a [u8])>, wait: Wait) -> Result<()> {
         let mut held = None;
         ops.into_iter().try_for_each(|(offset, data)| {
-            let (span, start) = self.range("nrt_tensor_write", "write", offset, data.len())?;
-            hold(&mut held, &span, Access::Write, wait);
-            span.storage.bytes().write_at(start, data)
+            let (storage, start) = self.range("nrt_tensor_write", "write", offset, data.len())?;
+            hold(&mut held, storage, Access::Write, wait, |bytes| bytes.write_at(start, data))
         })
     }
 
     /// `nrt_tensor_memset`: set `size` bytes from `offset` on to the low 8 bits of `value`.
     /// NRT_INVALID when they are not inside the tensor.
     pub fn memset(&self, offset: usize, value: i32, size: usize) -> Result<()> {
-        let (span, start) = self.range("nrt_tensor_memset", "set", offset, size)?;
-        let _held = Hold::new(&span.storage, Access::Write);
-        span.storage.bytes().fill(start, value as u8, size)
+        let (storage, start) = self.range("nrt_tensor_memset", "set", offset, size)?;
+        Hold::of(storage, Access::Write).bytes().fill(start, value as u8, size)
     }
 
-    /// The span, and where in its storage the asked range begins.
-    fn range(&self, api: &'static str, verb: &str, offset: usize, size: usize) -> Result<(Arc<Span>, usize)> {
-        let Some(span) = self.span.load_full() else {
-            log_error!(Nrt, api, "Tensor {} has no memory; attach a buffer first", self.name());
-            return Err(Status::Invalid);
-        };
-        match offset.checked_add(size) {
-            Some(end) if end <= span.size => {
-                let start = span.offset + offset;
-                Ok((span, start))
-            }
-            _ => {
-                log_error!(
-                    Nrt,
-                    api,
-                    "Cannot {verb} {size} bytes at offset {offset} of tensor {}: it has {} bytes",
-                    self.name(),
-                    span.size
-                );
-                Err(Status::Invalid)
-            }
+    /// The storage, and where in it the asked range begins.
+    fn range(&self, api: &'static str, verb: &str, offset: usize, size: usize) -> Result<(Arc<Storage>, usize)> {
+        let span = self.span.read();
+        let inside = |span: &Span| offset.checked_add(size).is_some_and(|end| end <= span.size);
+        if let Some(span) = span.as_ref().filter(|span| inside(span)) {
+            return Ok((Arc::clone(&span.storage), span.offset + offset));
         }
+        let has = span.as_ref().map(|span| span.size);
+        drop(span);
+        Err(self.refuse(api, verb, offset, size, has))
+    }
+
+    #[cold]
+    fn refuse(&self, api: &'static str, verb: &str, offset: usize, size: usize, has: Option<usize>) -> Status {
+        let name = self.name();
+        match has {
+            None => log_error!(Nrt, api, "Tensor {name} has no memory; attach a buffer first"),
+            Some(has) => log_error!(
+                Nrt,
+                api,
+                "Cannot {verb} {size} bytes at offset {offset} of tensor {name}: it has {has} bytes"
+            ),
+        }
+        Status::Invalid
     }
 }
 
-/// Hold the storage for the rest of a batch; again only when a buffer was attached in between.
-fn hold(held: &mut Option<(Arc<Span>, Hold)>, span: &Arc<Span>, access: Access, wait: Wait) {
-    if wait == Wait::InFlight && held.as_ref().is_none_or(|(of, _)| !Arc::ptr_eq(of, span)) {
-        *held = None;
-        *held = Some((Arc::clone(span), Hold::new(&span.storage, access)));
+/// Do one operation of a batch. Its storage stays held for the rest of the batch; another one is
+/// held when a buffer was attached in between.
+fn hold(
+    held: &mut Option<Hold>,
+    storage: Arc<Storage>,
+    access: Access,
+    wait: Wait,
+    work: impl FnOnce(&dyn memory::Bytes) -> Result<()>,
+) -> Result<()> {
+    if wait == Wait::Skip {
+        return work(storage.bytes());
     }
+    if held.as_ref().is_some_and(|held| !held.is_of(&storage)) {
+        *held = None;
+    }
+    work(held.get_or_insert_with(|| Hold::of(storage, access)).bytes())
 }

@@ -1,17 +1,13 @@
 //! Tensor sets: names for tensors, without ownership (`facts/runtime/tensors.md` section 5).
 
-use std::{
-    collections::BTreeMap,
-    ffi::CStr,
-    sync::{Arc, Weak},
-};
+use std::{collections::BTreeMap, ffi::CStr};
 
 use parking_lot::Mutex;
 
-use super::{Tensor, resolve};
+use super::{TensorRef, resolve};
 use crate::{
     Result, Status,
-    handle::{Lease, Object, Opaque, Registry},
+    handle::{Lease, Object, Opaque, Ref, Registry},
     log_error,
 };
 
@@ -26,7 +22,7 @@ pub struct TensorSet {
 /// The address alone could name another tensor by now.
 struct Member {
     handle: usize,
-    tensor: Weak<Tensor>,
+    generation: u64,
 }
 
 impl Object for TensorSet {
@@ -43,7 +39,7 @@ pub fn allocate_set() -> Result<usize> {
 }
 
 /// The set behind a handle: NRT_INVALID for 0, NRT_INVALID_HANDLE for one that is not alive.
-pub fn resolve_set(api: &'static str, handle: usize) -> Result<Arc<TensorSet>> {
+pub fn resolve_set(api: &'static str, handle: usize) -> Result<Ref<TensorSet>> {
     if handle == 0 {
         log_error!(Nrt, api, "The tensor set is NULL; pass one from nrt_allocate_tensor_set");
         return Err(Status::Invalid);
@@ -70,7 +66,7 @@ impl TensorSet {
     /// ownership. Errors are those of [`resolve`].
     pub fn add(&self, name: &CStr, handle: usize) -> Result<()> {
         let tensor = resolve("nrt_add_tensor_to_tensor_set", handle)?;
-        self.tensors.lock().insert(name.into(), Member { handle, tensor: Arc::downgrade(&tensor) });
+        self.tensors.lock().insert(name.into(), Member { handle, generation: tensor.generation() });
         Ok(())
     }
 
@@ -92,15 +88,15 @@ impl TensorSet {
     }
 
     /// All names in byte order, with their tensors; `None` for a tensor that was freed.
-    pub fn members(&self) -> Vec<(Box<CStr>, Option<Arc<Tensor>>)> {
+    pub fn members(&self) -> Vec<(Box<CStr>, Option<TensorRef>)> {
         self.tensors.lock().iter().map(|(name, member)| (name.clone(), member.alive())).collect()
     }
 }
 
 impl Member {
-    fn alive(&self) -> Option<Arc<Tensor>> {
+    fn alive(&self) -> Option<TensorRef> {
         // A call in flight may keep a freed tensor for a moment: the registry decides.
-        super::TENSORS.get(self.handle).filter(|tensor| Arc::as_ptr(tensor) == self.tensor.as_ptr())
+        super::TENSORS.get(self.handle).filter(|tensor| tensor.generation() == self.generation)
     }
 }
 
@@ -111,11 +107,9 @@ mod tests {
 
     #[test]
     fn a_new_tensor_at_an_old_address_is_not_the_freed_one() {
-        let resolved = |handle| resolve("test", handle).unwrap();
-        let (now, other) = (resolved(allocate_empty(None).unwrap()), resolved(allocate_empty(None).unwrap()));
-        let member = |of: &Arc<Tensor>| Member { handle: now.handle(), tensor: Arc::downgrade(of) };
-        assert!(member(&now).alive().is_some());
-        assert!(member(&other).alive().is_none());
-        assert!(Member { handle: now.handle(), tensor: Weak::new() }.alive().is_none());
+        let tensor = resolve("test", allocate_empty(None).unwrap()).unwrap();
+        let (handle, generation) = (tensor.handle(), tensor.generation());
+        assert!(Member { handle, generation }.alive().is_some());
+        assert!(Member { handle, generation: generation + 1 }.alive().is_none());
     }
 }

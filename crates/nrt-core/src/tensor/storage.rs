@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use parking_lot::{Condvar, Mutex};
-
-use super::memory::{Allocation, Bytes, Place, copy};
+use super::{
+    gate::Gate,
+    memory::{Allocation, Bytes, Place, copy},
+};
 use crate::Result;
 
 /// The bytes behind a tensor. They go when the last view and the last call in flight are gone.
@@ -72,69 +73,6 @@ pub enum Access {
     Write,
 }
 
-/// Counts the users of one storage. A plain lock would not do: work queued by one thread is
-/// finished by another.
-#[derive(Default)]
-struct Gate {
-    users: Mutex<Users>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct Users {
-    reading: usize,
-    /// At most one that waited for its turn, and any number of queued ones.
-    writing: usize,
-    /// Writers in wait keep new readers out, or a stream of readers would starve them.
-    writers_waiting: usize,
-}
-
-impl Users {
-    fn block(&self, access: Access) -> bool {
-        self.writing > 0
-            || match access {
-                Access::Read => self.writers_waiting > 0,
-                Access::Write => self.reading > 0,
-            }
-    }
-}
-
-impl Gate {
-    fn enter(&self, access: Access) {
-        let mut users = self.users.lock();
-        match access {
-            Access::Read => {
-                self.changed.wait_while(&mut users, |users| users.block(access));
-                users.reading += 1;
-            }
-            Access::Write => {
-                users.writers_waiting += 1;
-                self.changed.wait_while(&mut users, |users| users.block(access));
-                users.writers_waiting -= 1;
-                users.writing += 1;
-            }
-        }
-    }
-
-    fn count(&self, access: Access) {
-        let mut users = self.users.lock();
-        match access {
-            Access::Read => users.reading += 1,
-            Access::Write => users.writing += 1,
-        }
-    }
-
-    fn leave(&self, access: Access) {
-        let mut users = self.users.lock();
-        match access {
-            Access::Read => users.reading -= 1,
-            Access::Write => users.writing -= 1,
-        }
-        drop(users);
-        self.changed.notify_all();
-    }
-}
-
 /// A use of a storage in flight; ends when dropped, on any thread. Its holder must reach the bytes
 /// through [`Storage::bytes`] or with [`Wait::Skip`](super::Wait::Skip): waiting again behind a
 /// writer that waits for this very use would never end.
@@ -147,8 +85,22 @@ pub struct Hold {
 impl Hold {
     /// Wait until `storage` may be used.
     pub fn new(storage: &Arc<Storage>, access: Access) -> Hold {
+        Hold::of(Arc::clone(storage), access)
+    }
+
+    /// The same for a storage nobody needs afterwards.
+    pub(super) fn of(storage: Arc<Storage>, access: Access) -> Hold {
         storage.gate.enter(access);
-        Hold { storage: Arc::clone(storage), access }
+        Hold { storage, access }
+    }
+
+    /// The bytes.
+    pub(super) fn bytes(&self) -> &dyn Bytes {
+        self.storage.bytes()
+    }
+
+    pub(super) fn is_of(&self, storage: &Arc<Storage>) -> bool {
+        Arc::ptr_eq(&self.storage, storage)
     }
 
     /// Count as a user of `storage` without waiting for the others: work that is queued is in flight
@@ -188,38 +140,20 @@ mod tests {
     }
 
     #[test]
-    fn reads_wait_for_writes_and_writes_for_everybody() {
-        let table = [
-            // reading, writing, writers waiting: a read waits, a write waits
-            ((0, 0, 0), false, false),
-            ((2, 0, 0), false, true),
-            ((0, 1, 0), true, true),
-            ((0, 2, 0), true, true),
-            ((1, 0, 1), true, true),
-            ((0, 0, 1), true, false),
-        ];
-        for ((reading, writing, writers_waiting), read, write) in table {
-            let users = Users { reading, writing, writers_waiting };
-            assert_eq!((users.block(Access::Read), users.block(Access::Write)), (read, write), "{reading} {writing}");
-        }
-    }
-
-    #[test]
     fn a_writer_gets_in_after_the_readers_before_it_and_on_another_thread() {
         let storage = storage();
         let reading = [Hold::new(&storage, Access::Read), Hold::new(&storage, Access::Read)];
         thread::scope(|scope| {
             let writer = scope.spawn(|| drop(Hold::new(&storage, Access::Write)));
-            while storage.gate.users.lock().writers_waiting == 0 {
+            while storage.gate.census().2 == 0 {
                 thread::yield_now();
             }
-            assert_eq!(storage.gate.users.lock().writing, 0);
+            assert_eq!(storage.gate.census().1, 0);
             // Holds move between threads: the queue that finishes work is not the caller.
             scope.spawn(move || drop(reading));
             writer.join().unwrap();
         });
-        let users = storage.gate.users.lock();
-        assert_eq!((users.reading, users.writing, users.writers_waiting), (0, 0, 0));
+        assert_eq!(storage.gate.census(), (0, 0, 0));
     }
 
     #[test]
@@ -227,7 +161,7 @@ mod tests {
         let (a, b) = (storage(), storage());
         let held = Hold::all([(&a, Access::Read), (&b, Access::Read), (&a, Access::Write)]);
         assert_eq!(held.len(), 2);
-        assert!(a.gate.users.lock().writing == 1 && b.gate.users.lock().reading == 1);
+        assert_eq!((a.gate.census(), b.gate.census()), ((0, 1, 0), (1, 0, 0)));
     }
 
     #[test]
@@ -237,15 +171,14 @@ mod tests {
         thread::scope(|scope| {
             let reader = scope.spawn(|| drop(Hold::new(&storage, Access::Read)));
             let writer = scope.spawn(|| drop(Hold::new(&storage, Access::Write)));
-            while storage.gate.users.lock().writers_waiting == 0 {
+            while storage.gate.census().2 == 0 {
                 thread::yield_now();
             }
-            assert_eq!(storage.gate.users.lock().writing, 2);
+            assert_eq!(storage.gate.census().1, 2);
             drop(queued);
             reader.join().unwrap();
             writer.join().unwrap();
         });
-        let users = storage.gate.users.lock();
-        assert_eq!((users.reading, users.writing, users.writers_waiting), (0, 0, 0));
+        assert_eq!(storage.gate.census(), (0, 0, 0));
     }
 }

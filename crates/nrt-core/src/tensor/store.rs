@@ -5,7 +5,7 @@ use std::{ffi::CStr, os::fd::OwnedFd, sync::Arc};
 use neuron_abi::Arch;
 
 use super::{
-    Tensor,
+    Span, Tensor,
     memory::{
         AllocError, Core, DeviceMemory, Memory, Place, Spec, Stats,
         driver::PAGE,
@@ -72,13 +72,15 @@ impl TensorStore {
     /// memory is, NRT_RESOURCE for placement number 1 on Trn2 (`facts/runtime/tensors.md`).
     pub fn allocate(&self, placement: u32, vnc: i32, size: usize, name: Option<&CStr>) -> Result<usize> {
         let name = name_or_unknown(name);
-        self.backing(placement, vnc, size, &name.to_string_lossy())
-            .and_then(|backing| Tensor::register(name.to_owned(), Some((Storage::new(backing), 0, size))))
+        self.backing(placement, vnc, size, name)
+            .and_then(|backing| {
+                Tensor::register(name, Some(Span { storage: Storage::new(backing), offset: 0, size }))
+            })
             .inspect_err(|_| log_error!(Nrt, ALLOCATE, "Failed to allocate nrt tensor {}", name.to_string_lossy()))
             .map(|tensor| tensor.handle())
     }
 
-    fn backing(&self, number: u32, vnc: i32, size: usize, name: &str) -> Result<Backing> {
+    fn backing(&self, number: u32, vnc: i32, size: usize, name: &CStr) -> Result<Backing> {
         let optional = || if vnc == -1 { Ok(None) } else { self.visible(vnc).map(Some) };
         let target = match Placement::from_number(number) {
             Placement::Device => Target::Device(self.visible(vnc)?),
@@ -87,7 +89,7 @@ impl TensorStore {
         };
         // Only this very number: the vendor lets the unknown ones through.
         if number == 1 && self.memory.spec().arch == Arch::Cayman {
-            log_error!(Nrt, ALLOCATE, "{}", host_refused(name, vnc));
+            log_error!(Nrt, ALLOCATE, "{}", host_refused(&name.to_string_lossy(), vnc));
             return Err(Status::Resource);
         }
         if size == 0 {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Access, Hold, Route, Span, Tensor};
+use super::{Access, Hold, Route, Storage, Tensor};
 use crate::Result;
 
 /// Bytes of a caller that a transfer reads. They stay valid until the transfer is gone.
@@ -28,8 +28,8 @@ pub struct Transfer {
 }
 
 enum Work {
-    Read { from: Arc<Span>, start: usize, to: Box<dyn Target> },
-    Write { to: Arc<Span>, start: usize, from: Box<dyn Source> },
+    Read { from: Arc<Storage>, start: usize, to: Box<dyn Target> },
+    Write { to: Arc<Storage>, start: usize, from: Box<dyn Source> },
     Copy(Route),
 }
 
@@ -37,14 +37,14 @@ impl Transfer {
     /// All of `to` from the bytes of `tensor` at `offset` on. NRT_INVALID when they are not inside.
     pub fn read(api: &'static str, tensor: &Tensor, offset: usize, mut to: Box<dyn Target>) -> Result<Transfer> {
         let (from, start) = tensor.range(api, "read", offset, to.bytes().len())?;
-        let held = [Some(Hold::pending(&from.storage, Access::Read)), None];
+        let held = [Some(Hold::pending(&from, Access::Read)), None];
         Ok(Transfer { work: Work::Read { from, start, to }, _held: held })
     }
 
     /// All of `from` to the bytes of `tensor` at `offset` on. NRT_INVALID when it does not fit.
     pub fn write(api: &'static str, tensor: &Tensor, offset: usize, from: Box<dyn Source>) -> Result<Transfer> {
         let (to, start) = tensor.range(api, "write", offset, from.bytes().len())?;
-        let held = [Some(Hold::pending(&to.storage, Access::Write)), None];
+        let held = [Some(Hold::pending(&to, Access::Write)), None];
         Ok(Transfer { work: Work::Write { to, start, from }, _held: held })
     }
 
@@ -52,8 +52,8 @@ impl Transfer {
     pub fn copy(api: &'static str, from: (&Tensor, usize), to: (&Tensor, usize), size: usize) -> Result<Transfer> {
         let route = Route::new(api, from, to, size)?;
         let held = [
-            Some(Hold::pending(&route.from.storage, Access::Read)),
-            Some(Hold::pending(&route.to.storage, Access::Write)),
+            Some(Hold::pending(&route.from, Access::Read)),
+            Some(Hold::pending(&route.to, Access::Write)),
         ];
         Ok(Transfer { work: Work::Copy(route), _held: held })
     }
@@ -61,8 +61,8 @@ impl Transfer {
     /// Carry it out. Errors are those of the memory.
     pub fn run(mut self) -> Result<()> {
         match &mut self.work {
-            Work::Read { from, start, to } => from.storage.bytes().read_at(*start, to.bytes()),
-            Work::Write { to, start, from } => to.storage.bytes().write_at(*start, from.bytes()),
+            Work::Read { from, start, to } => from.bytes().read_at(*start, to.bytes()),
+            Work::Write { to, start, from } => to.bytes().write_at(*start, from.bytes()),
             Work::Copy(route) => route.run(),
         }
     }
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
     use crate::{
         Status,
-        tensor::{allocate_empty, free, memory::fake::HostBytes, resolve},
+        tensor::{TensorRef, allocate_empty, free, memory::fake::HostBytes, resolve},
     };
     use std::sync::{Mutex, mpsc};
 
@@ -100,7 +100,7 @@ mod tests {
         }
     }
 
-    fn tensor(size: usize) -> Arc<Tensor> {
+    fn tensor(size: usize) -> TensorRef {
         let tensor = resolve("test", allocate_empty(None).unwrap()).unwrap();
         tensor.attach(Box::new(HostBytes::new(size).unwrap()));
         tensor

@@ -35,7 +35,8 @@ pub struct TensorView {
     pub output_completion_count: Line,
 }
 
-impl View for TensorView {
+// SAFETY: plain words.
+unsafe impl View for TensorView {
     fn clear(&self) {
         self.set_span(0, 0, 0);
         self.name.store(0, Relaxed);

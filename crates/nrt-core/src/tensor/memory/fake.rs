@@ -1,12 +1,16 @@
 //! Memory of the simulated instance: every HBM is a sparse memory file, mapped as one window as
 //! the driver maps the real one. Bytes are counted when taken and cost host memory only once
-//! touched; a freed block gives its pages back and reads as zeros when taken again.
+//! touched. A new instance reads as zeros. Freed blocks give their pages back to the system, small
+//! ones when some have gathered; until then the next owner of such a block finds the old bytes, as
+//! on the devices.
 
 use std::{
+    any::Any,
     fs::File,
     io,
+    mem,
     os::fd::OwnedFd,
-    sync::{Arc, atomic::AtomicU64},
+    sync::{Arc, OnceLock, atomic::AtomicU64},
 };
 
 use memmap2::{MmapOptions, MmapRaw};
@@ -17,8 +21,8 @@ use rustix::{
     process::{Resource, getrlimit},
 };
 
-use super::{AllocError, Block, Bytes, DeviceMemory, HbmMap, Place, Spec, Usage, ranges::Ranges, words};
-use crate::{Result, Status, log_error};
+use super::{AllocError, Block, Bytes, DeviceMemory, HbmMap, Place, Spec, Usage, ranges::Ranges, shared::Shared};
+use crate::{Result, Status, forked::Process, log_error};
 
 /// Blocks are whole pages, as the driver rounds them (`facts/driver/cdev.md`, Memory).
 pub const PAGE: usize = 4096;
@@ -26,6 +30,16 @@ pub const PAGE: usize = 4096;
 pub const RESERVED: u64 = 16 << 20;
 /// Largest pinned host block (`facts/runtime/tensors.md` section 1; `facts/driver/cdev.md`).
 pub const PINNED_LIMIT: usize = 4 << 20;
+
+/// Freed blocks up to this size gather before their pages go back: a system call each would cost
+/// more than everything else about a small tensor.
+const SMALL: u64 = 1 << 20;
+/// Most bytes of an HBM that gather.
+const GATHERED_BYTES: u64 = 64 << 20;
+/// Most blocks of an HBM that gather.
+const GATHERED: usize = 4096;
+/// How many of the last ones are looked at for a block of the wanted size.
+const LOOKED_AT: usize = 16;
 
 /// Memory of all devices of a simulated instance.
 pub struct FakeMemory {
@@ -42,15 +56,61 @@ struct Hbm {
     /// Bytes from `base` to the end of what can be taken.
     end: u64,
     /// A forked child shares the pages with its parent and must not free them.
-    process: u32,
+    process: Process,
+    /// Made at the first need, with the lock held: most instances use few of their HBMs.
+    window: OnceLock<Window>,
     state: Mutex<State>,
 }
 
 struct State {
+    /// Without those that have gathered.
     free: Ranges,
     used: u64,
-    /// Made at the first need: most instances use few of their HBMs.
-    window: Option<Arc<Window>>,
+    /// Start and length of freed blocks that still have their pages.
+    gathered: Vec<(u64, u64)>,
+    gathered_bytes: u64,
+}
+
+impl State {
+    /// Take `len` > 0 bytes: the place of a block just freed, or whatever fits best.
+    fn take(&mut self, len: u64, window: &Window) -> Option<u64> {
+        let recent = self.gathered.len().saturating_sub(LOOKED_AT);
+        if let Some(at) = self.gathered[recent..].iter().rposition(|&(_, have)| have == len) {
+            self.gathered_bytes -= len;
+            return Some(self.gathered.swap_remove(recent + at).0);
+        }
+        self.free.take(len).or_else(|| {
+            self.give_back(window);
+            self.free.take(len)
+        })
+    }
+
+    /// A large block comes without its pages.
+    fn give(&mut self, start: u64, len: u64, window: &Window) {
+        if len > SMALL {
+            return self.free.give(start, len);
+        }
+        self.gathered.push((start, len));
+        self.gathered_bytes += len;
+        if self.gathered_bytes > GATHERED_BYTES || self.gathered.len() > GATHERED {
+            self.give_back(window);
+        }
+    }
+
+    /// The pages of all that has gathered, neighbours by one call.
+    fn give_back(&mut self, window: &Window) {
+        let mut gathered = mem::take(&mut self.gathered);
+        self.gathered_bytes = 0;
+        gathered.sort_unstable();
+        let runs = gathered.chunk_by(|before, after| before.0 + before.1 == after.0);
+        for run in runs.filter_map(|run| Some((run.first()?.0, run.last()?))) {
+            let (start, len) = (run.0, run.1.0 + run.1.1 - run.0);
+            window.forget(start, len);
+            self.free.give(start, len);
+        }
+        gathered.clear();
+        self.gathered = gathered;
+    }
 }
 
 impl FakeMemory {
@@ -63,8 +123,9 @@ impl FakeMemory {
         let room = if limit <= map.bytes { map.bytes } else { map.bases[1] - map.bases[0] };
         let end = (RESERVED + limit).min(room);
         let hbm = |base: u64| {
-            let state = State { free: Ranges::new(RESERVED, end - RESERVED), used: 0, window: None };
-            Arc::new(Hbm { base, limit, end, process: std::process::id(), state: Mutex::new(state) })
+            let free = Ranges::new(RESERVED, end - RESERVED);
+            let state = Mutex::new(State { free, used: 0, gathered: Vec::new(), gathered_bytes: 0 });
+            Arc::new(Hbm { base, limit, end, process: Process::current(), window: OnceLock::new(), state })
         };
         let hbms = spec.devices.iter().flat_map(|_| map.bases.iter().map(|&base| hbm(base))).collect();
         FakeMemory { arch: spec.arch, devices: spec.devices.clone(), hbms }
@@ -82,14 +143,15 @@ impl DeviceMemory for FakeMemory {
     fn alloc(&self, place: Place, size: usize) -> std::result::Result<Box<dyn Block>, AllocError> {
         let size = size.checked_next_multiple_of(PAGE).ok_or(AllocError::Exhausted)?;
         let hbm = self.hbm(place);
-        let mut state = hbm.state.lock();
-        if state.free.largest() < size as u64 {
+        if hbm.end - RESERVED < size as u64 {
             return Err(AllocError::Exhausted);
         }
-        let window = hbm.window(&mut state).map_err(AllocError::Host)?;
-        let start = state.free.take(size as u64).ok_or(AllocError::Exhausted)?;
+        let mut state = hbm.state.lock();
+        let window = hbm.window(&state).map_err(AllocError::Host)?;
+        let start = state.take(size as u64, window).ok_or(AllocError::Exhausted)?;
         state.used += size as u64;
-        Ok(Box::new(FakeBlock { hbm: Arc::clone(hbm), window, start: start as usize, size }))
+        drop(state);
+        Ok(Box::new(FakeBlock { memory: window.bytes().part(start as usize, size), hbm: Arc::clone(hbm) }))
     }
 
     fn alloc_pinned(&self, _device: u32, size: usize) -> std::result::Result<Box<dyn Bytes>, AllocError> {
@@ -101,7 +163,10 @@ impl DeviceMemory for FakeMemory {
 
     fn usage(&self, place: Place) -> Usage {
         let hbm = self.hbm(place);
-        let state = hbm.state.lock();
+        let mut state = hbm.state.lock();
+        if let Some(window) = hbm.window.get() {
+            state.give_back(window);
+        }
         Usage { limit: hbm.limit, used: state.used, largest_free: state.free.largest() }
     }
 
@@ -111,8 +176,8 @@ impl DeviceMemory for FakeMemory {
             return Ok(None);
         }
         let hbm = self.hbm(place);
-        let window = hbm.window(&mut hbm.state.lock()).map_err(AllocError::Host)?;
-        Ok(Some((window.map.as_ptr().addr(), window.map.len())))
+        let window = hbm.window(&hbm.state.lock()).map_err(AllocError::Host)?;
+        Ok(Some((window.bytes().addr(), window.bytes().len())))
     }
 
     fn export(&self, _va: u64, _size: u64) -> Result<OwnedFd> {
@@ -122,13 +187,12 @@ impl DeviceMemory for FakeMemory {
 }
 
 impl Hbm {
-    fn window(&self, state: &mut State) -> io::Result<Arc<Window>> {
-        if let Some(window) = &state.window {
-            return Ok(Arc::clone(window));
+    /// The lock keeps two threads from making it at once.
+    fn window(&self, _locked: &State) -> io::Result<&Window> {
+        match self.window.get() {
+            Some(window) => Ok(window),
+            None => Window::new(self.end as usize).map(|window| self.window.get_or_init(|| window)),
         }
-        let window = Arc::new(Window::new(self.end as usize)?);
-        state.window = Some(Arc::clone(&window));
-        Ok(window)
     }
 }
 
@@ -150,72 +214,85 @@ impl Window {
         Ok(Window { file, map })
     }
 
-    fn words(&self) -> &[AtomicU64] {
-        let words = self.map.len() / size_of::<AtomicU64>();
-        // SAFETY: the mapping is page aligned, readable and writable, `len` long and lives as long
-        // as `self`; the file is private to it and never shrinks. Nobody makes a plain reference
-        // into it, and every bit pattern is a valid word.
-        unsafe { std::slice::from_raw_parts(self.map.as_mut_ptr().cast::<AtomicU64>(), words) }
+    fn bytes(&self) -> Shared {
+        // SAFETY: the mapping is readable and writable, `len` long and lives as long as `self`, which
+        // whoever uses the bytes keeps; the file is private to it and never shrinks.
+        unsafe { Shared::new(self.map.as_mut_ptr(), self.map.len()) }
+    }
+
+    /// Give pages back. Where the kernel cannot punch holes they stay, which the contract allows.
+    fn forget(&self, start: u64, len: u64) {
+        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        let _ = rustix::fs::fallocate(&self.file, hole, start, len);
     }
 }
 
 struct FakeBlock {
+    /// A part of the window, which lives as long as the HBM.
+    memory: Shared,
     hbm: Arc<Hbm>,
-    window: Arc<Window>,
-    /// In the window.
-    start: usize,
-    size: usize,
 }
 
 impl FakeBlock {
-    fn words(&self) -> &[AtomicU64] {
-        &self.window.words()[self.start / size_of::<AtomicU64>()..][..self.size / size_of::<AtomicU64>()]
+    fn window(&self) -> &Window {
+        self.hbm.window.get().expect("the block is a part of it")
+    }
+
+    /// In the window.
+    fn start(&self) -> u64 {
+        (self.memory.addr() - self.window().bytes().addr()) as u64
     }
 }
 
 impl Bytes for FakeBlock {
     fn size(&self) -> usize {
-        self.size
+        self.memory.len()
     }
 
     fn addr(&self) -> Option<usize> {
-        Some(self.window.map.as_ptr().addr() + self.start)
+        Some(self.memory.addr())
     }
 
     fn read_at(&self, offset: usize, out: &mut [u8]) -> Result<()> {
-        words::read(self.words(), offset, out);
+        self.memory.read(offset, out);
         Ok(())
     }
 
     fn write_at(&self, offset: usize, data: &[u8]) -> Result<()> {
-        words::write(self.words(), offset, data);
+        self.memory.write(offset, data);
         Ok(())
     }
 
     fn fill(&self, offset: usize, value: u8, len: usize) -> Result<()> {
-        words::fill(self.words(), offset, value, len);
+        self.memory.fill(offset, value, len);
         Ok(())
     }
 }
 
 impl Block for FakeBlock {
     fn physical_address(&self) -> u64 {
-        self.hbm.base + self.start as u64
+        self.hbm.base + self.start()
+    }
+
+    fn engine_copy(&self, offset: usize, source: &dyn Block, source_offset: usize, len: usize) -> Option<Result<()>> {
+        let source = (source as &dyn Any).downcast_ref::<FakeBlock>()?;
+        self.memory.part(offset, len).copy_from(source.memory.part(source_offset, len));
+        Some(Ok(()))
     }
 }
 
 impl Drop for FakeBlock {
     fn drop(&mut self) {
-        if self.hbm.process != std::process::id() {
+        if self.hbm.process != Process::current() {
             return;
         }
-        let (start, size) = (self.start as u64, self.size as u64);
-        // Where the kernel cannot punch holes the pages stay and the next owner sees old bytes,
-        // which the contract allows.
-        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        let _ = rustix::fs::fallocate(&self.window.file, hole, start, size);
+        let (start, size, window) = (self.start(), self.memory.len() as u64, self.window());
+        if size > SMALL {
+            // Not with the lock held: it takes as long as there are pages.
+            window.forget(start, size);
+        }
         let mut state = self.hbm.state.lock();
-        state.free.give(start, size);
+        state.give(start, size, window);
         state.used -= size;
     }
 }
@@ -233,6 +310,11 @@ impl HostBytes {
             .map_err(|()| AllocError::Host(io::ErrorKind::OutOfMemory.into()))?;
         Ok(HostBytes { words, size })
     }
+
+    fn bytes(&self) -> Shared {
+        // SAFETY: the words are atomic, so nobody has them to himself, and live as long as `self`.
+        unsafe { Shared::new(self.words.as_ptr().cast_mut().cast(), self.size) }
+    }
 }
 
 impl Bytes for HostBytes {
@@ -241,21 +323,21 @@ impl Bytes for HostBytes {
     }
 
     fn addr(&self) -> Option<usize> {
-        Some(self.words.as_ptr().addr())
+        Some(self.bytes().addr())
     }
 
     fn read_at(&self, offset: usize, out: &mut [u8]) -> Result<()> {
-        words::read(&self.words, offset, out);
+        self.bytes().read(offset, out);
         Ok(())
     }
 
     fn write_at(&self, offset: usize, data: &[u8]) -> Result<()> {
-        words::write(&self.words, offset, data);
+        self.bytes().write(offset, data);
         Ok(())
     }
 
     fn fill(&self, offset: usize, value: u8, len: usize) -> Result<()> {
-        words::fill(&self.words, offset, value, len);
+        self.bytes().fill(offset, value, len);
         Ok(())
     }
 }
@@ -282,13 +364,7 @@ mod tests {
     }
 
     fn touched(memory: &FakeMemory, place: Place) -> u64 {
-        memory
-            .hbm(place)
-            .state
-            .lock()
-            .window
-            .as_ref()
-            .map_or(0, |window| window.file.metadata().unwrap().blocks() * 512)
+        memory.hbm(place).window.get().map_or(0, |window| window.file.metadata().unwrap().blocks() * 512)
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::{Result, Status, log_error};
 pub mod driver;
 pub mod fake;
 mod ranges;
-mod words;
+mod shared;
 
 /// What the lifecycle knows when it makes the memory of one init cycle.
 #[derive(Clone, Debug)]

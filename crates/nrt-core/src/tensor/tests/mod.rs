@@ -45,7 +45,7 @@ const DEVICE: u32 = 0;
 const HOST: u32 = 1;
 const VIRTUAL: u32 = 2;
 
-fn made(store: &TensorStore, placement: u32, vnc: i32, size: usize) -> Arc<Tensor> {
+fn made(store: &TensorStore, placement: u32, vnc: i32, size: usize) -> TensorRef {
     resolve("test", store.allocate(placement, vnc, size, Some(c"t")).unwrap()).unwrap()
 }
 

@@ -85,6 +85,8 @@ proptest! {
                     let core = (0..4).contains(&vnc) || (vnc == -1 && placement != DEVICE);
                     prop_assert_eq!(answer.is_ok(), core && size > 0);
                     if let Ok(handle) = answer {
+                        // New memory holds anything.
+                        resolve("test", handle).unwrap().memset(0, 0, size).unwrap();
                         let dma = match placement { 0 => Some(vnc), 2 => None, _ => Some(-1) };
                         tensors.push(ViewOf { handle, span: Some((plain.len(), 0, size)) });
                         plain.push(Plain { bytes: vec![0; size], dma });

@@ -42,7 +42,7 @@ impl Clock for Virtual<'_> {
     }
 }
 
-fn tensor() -> Arc<Tensor> {
+fn tensor() -> TensorRef {
     resolve("test", allocate_empty(Some(c"out")).unwrap()).unwrap()
 }
 

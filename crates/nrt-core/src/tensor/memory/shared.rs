@@ -1,0 +1,168 @@
+//! Copies in and out of memory that others may change at any moment.
+//!
+//! Device memory is shared with whoever holds its address: other threads of a careless caller,
+//! the caller's own stores through `nrt_tensor_get_va`, engines. So no reference to its bytes is
+//! ever made: it is an address and a length, and bytes move by the C library's copy routines, which
+//! are handed to the compiler as unknown functions. To it each is a call that reads and writes this
+//! memory byte by byte in some order, as relaxed atomic accesses would; what the processor makes of
+//! a race is mixed bytes, as on the hardware, and nothing worse. Bytes outside the range are never
+//! touched. Words of eight bytes, the careful way in Rust itself, cost three times as much.
+
+use std::{ffi::c_void, hint::black_box};
+
+/// A range of bytes nobody has to himself.
+#[derive(Clone, Copy)]
+pub struct Shared {
+    start: *mut u8,
+    len: usize,
+}
+
+// SAFETY: bytes of the process, reached only through the copies below, which bear company.
+unsafe impl Send for Shared {}
+// SAFETY: as above.
+unsafe impl Sync for Shared {}
+
+impl Shared {
+    /// # Safety
+    /// The memory must be there, readable and writable, as long as the value is used, and nobody may
+    /// make a reference to its bytes meanwhile.
+    pub unsafe fn new(start: *mut u8, len: usize) -> Shared {
+        Shared { start, len }
+    }
+
+    /// How many bytes there are.
+    pub fn len(self) -> usize {
+        self.len
+    }
+
+    /// Where they are.
+    pub fn addr(self) -> usize {
+        self.start.expose_provenance()
+    }
+
+    /// The part of `len` bytes from `offset` on. Panics when it is not inside.
+    #[inline]
+    pub fn part(self, offset: usize, len: usize) -> Shared {
+        let inside = offset.checked_add(len).is_some_and(|end| end <= self.len);
+        assert!(inside, "{len} bytes at {offset} of {}", self.len);
+        // SAFETY: inside the memory.
+        Shared { start: unsafe { self.start.add(offset) }, len }
+    }
+
+    /// Copy `out.len()` bytes from `offset` on. Panics when they are not inside.
+    #[inline]
+    pub fn read(self, offset: usize, out: &mut [u8]) {
+        let from = self.part(offset, out.len());
+        // SAFETY: both have `out.len()` bytes.
+        unsafe { move_bytes(out.as_mut_ptr(), from.start, from.len) }
+    }
+
+    /// Copy `data` to `offset` on. Panics when it does not fit.
+    #[inline]
+    pub fn write(self, offset: usize, data: &[u8]) {
+        let to = self.part(offset, data.len());
+        // SAFETY: both have `data.len()` bytes.
+        unsafe { move_bytes(to.start, data.as_ptr(), to.len) }
+    }
+
+    /// Copy all of `from`, of the same length, as if through a third buffer.
+    pub fn copy_from(self, from: Shared) {
+        assert_eq!(self.len, from.len);
+        // SAFETY: both have that many bytes.
+        unsafe { move_bytes(self.start, from.start, self.len) }
+    }
+
+    /// Set `len` bytes from `offset` on to `value`. Panics when they are not inside.
+    pub fn fill(self, offset: usize, value: u8, len: usize) {
+        let to = self.part(offset, len);
+        let memset: unsafe extern "C" fn(*mut c_void, i32, usize) -> *mut c_void = black_box(libc::memset);
+        // SAFETY: as many bytes as are told.
+        unsafe { memset(to.start.cast(), value.into(), to.len) };
+    }
+}
+
+/// Copy between ranges that may overlap: a caller may pass the address of a tensor as its buffer.
+///
+/// # Safety
+/// Both must have `len` bytes.
+#[inline]
+unsafe fn move_bytes(to: *mut u8, from: *const u8, len: usize) {
+    let memmove: unsafe extern "C" fn(*mut c_void, *const c_void, usize) -> *mut c_void = black_box(libc::memmove);
+    // SAFETY: the caller's promise.
+    unsafe { memmove(to.cast(), from.cast(), len) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{panic, thread};
+
+    const BYTES: usize = 64;
+
+    /// Memory with a range of it.
+    fn memory(image: &[u8]) -> (Vec<std::cell::UnsafeCell<u8>>, Shared) {
+        let memory: Vec<_> = image.iter().map(|byte| std::cell::UnsafeCell::new(*byte)).collect();
+        let start = memory.as_ptr().cast::<u8>().cast_mut();
+        // SAFETY: the caller keeps the vector, whose cells give no references to their bytes.
+        let shared = unsafe { Shared::new(start, image.len()) };
+        (memory, shared)
+    }
+
+    fn image(shared: Shared) -> Vec<u8> {
+        let mut out = vec![0; shared.len()];
+        shared.read(0, &mut out);
+        out
+    }
+
+    #[test]
+    fn every_range_reads_writes_and_fills_as_plain_bytes_do() {
+        let start: Vec<u8> = (0..BYTES as u8).collect();
+        for offset in 0..=BYTES {
+            for len in 0..=BYTES - offset {
+                let (_memory, shared) = memory(&start);
+                let mut out = vec![0; len];
+                shared.read(offset, &mut out);
+                assert_eq!(out, start[offset..offset + len]);
+
+                let data: Vec<u8> = (0..len as u8).map(|n| n ^ 0xa5).collect();
+                let mut expected = start.clone();
+                expected[offset..offset + len].copy_from_slice(&data);
+                shared.write(offset, &data);
+                assert_eq!(image(shared), expected, "write {len} at {offset}");
+
+                expected[offset..offset + len].fill(0x5a);
+                shared.fill(offset, 0x5a, len);
+                assert_eq!(image(shared), expected, "fill {len} at {offset}");
+
+                let mut expected = start.clone();
+                expected.copy_within(offset..offset + len, BYTES - len);
+                let (_memory, shared) = memory(&start);
+                shared.part(BYTES - len, len).copy_from(shared.part(offset, len));
+                assert_eq!(image(shared), expected, "copy {len} from {offset}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_range_that_is_not_inside_is_refused() {
+        let (_memory, shared) = memory(&[0; BYTES]);
+        for (offset, len) in [(0, BYTES + 1), (BYTES, 1), (BYTES + 1, 0), (usize::MAX, 1), (1, usize::MAX)] {
+            assert!(panic::catch_unwind(|| shared.part(offset, len)).is_err(), "{offset} {len}");
+        }
+    }
+
+    // Two writers of neighbouring bytes each change only their own.
+    #[test]
+    fn neighbours_do_not_disturb_each_other() {
+        for split in 1..BYTES {
+            let (_memory, shared) = memory(&[0; BYTES]);
+            thread::scope(|scope| {
+                scope.spawn(|| (0..50u8).for_each(|n| shared.fill(0, n, split)));
+                (0..50u8).for_each(|n| shared.write(split, &vec![!n; BYTES - split]));
+            });
+            let mut expected = vec![49; split];
+            expected.resize(BYTES, !49);
+            assert_eq!(image(shared), expected);
+        }
+    }
+}
