@@ -147,13 +147,15 @@ export! {
     /// Many reads of many tensors; with `unsafe` without waiting for other calls in flight.
     fn nrt_tensor_read_batch(batches: *const nrt_tensor_batch_t, num_batches: u64, r#unsafe: bool) -> NRT_STATUS {
         let each = |tensor: &tensor::Tensor, ops: Vec<nrt_tensor_batch_op_t>| {
-            let mut transfers = Vec::with_capacity(ops.len());
-            for op in ops {
+            let mut refused = Ok(());
+            let buffers = ops.iter().map_while(|op| {
                 // SAFETY: by the contract of the call the buffer has `size` bytes.
-                let buffer = unsafe { bytes_mut(op.buffer, op.size as usize, CALL.name, "buffer") }?;
-                transfers.push((op.offset as usize, buffer));
-            }
-            tensor.read_batch(transfers, wait(r#unsafe))
+                let buffer = unsafe { bytes_mut(op.buffer, op.size as usize, CALL.name, "buffer") };
+                Some((op.offset as usize, buffer.map_err(|status| refused = Err(status)).ok()?))
+            });
+            // Those before a buffer that is refused take effect.
+            tensor.read_batch(buffers, wait(r#unsafe))?;
+            refused
         };
         // SAFETY: by the contract of the call the arrays hold what their lengths say.
         unsafe { batch(batches, num_batches, CALL.name, each) }
@@ -164,13 +166,15 @@ export! {
     /// Many writes of many tensors; with `unsafe` without waiting for other calls in flight.
     fn nrt_tensor_write_batch(batches: *const nrt_tensor_batch_t, num_batches: u64, r#unsafe: bool) -> NRT_STATUS {
         let each = |tensor: &tensor::Tensor, ops: Vec<nrt_tensor_batch_op_t>| {
-            let mut transfers = Vec::with_capacity(ops.len());
-            for op in ops {
+            let mut refused = Ok(());
+            let buffers = ops.iter().map_while(|op| {
                 // SAFETY: by the contract of the call the buffer has `size` bytes.
-                let buffer = unsafe { bytes(op.buffer, op.size as usize, CALL.name, "buffer") }?;
-                transfers.push((op.offset as usize, buffer));
-            }
-            tensor.write_batch(transfers, wait(r#unsafe))
+                let buffer = unsafe { bytes(op.buffer, op.size as usize, CALL.name, "buffer") };
+                Some((op.offset as usize, buffer.map_err(|status| refused = Err(status)).ok()?))
+            });
+            // Those before a buffer that is refused take effect.
+            tensor.write_batch(buffers, wait(r#unsafe))?;
+            refused
         };
         // SAFETY: by the contract of the call the arrays hold what their lengths say.
         unsafe { batch(batches, num_batches, CALL.name, each) }

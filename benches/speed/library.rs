@@ -61,6 +61,7 @@ functions! {
     nrta_tensor_write: fn(*mut c_void, *const c_void, u64, u64, c_int, c_int, *mut u32, *mut u64) -> u32;
     nrta_is_completed: fn(u64, *mut bool) -> u32;
     nrt_tensor_read: fn(*const c_void, *mut c_void, usize, usize) -> u32;
+    nrt_tensor_get_size: fn(*const c_void) -> usize;
 }
 
 /// A call that does nothing, in a shared object of its own.

@@ -50,6 +50,8 @@ fn main() -> ExitCode {
     let (nrt, empty) = (Nrt::of(Shared::open(library)), library::empty(folder.path()));
 
     let mut ratios = Ratios::default();
+    // First, while the process holds no memory that many tensors could find.
+    cases::amounts(&nrt, &mut ratios);
     cases::all(&nrt, empty, &mut ratios);
     queues::all(&nrt, &mut ratios);
     cases::two_threads(nrt, &mut ratios);

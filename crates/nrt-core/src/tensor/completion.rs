@@ -132,7 +132,7 @@ pub fn wait_for(tensor: &Tensor, timeout: i64, expected: u64, clock: &dyn Clock)
             );
             beat = now + HEARTBEAT;
         }
-        clock.wait(&bell, round, end.map_or(beat, |end| end.min(beat)) - now);
+        clock.wait(bell, round, end.map_or(beat, |end| end.min(beat)) - now);
     }
 }
 

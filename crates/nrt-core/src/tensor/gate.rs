@@ -64,9 +64,15 @@ impl Gate {
     /// Wait for the turn.
     #[inline]
     pub fn enter(&self, access: Access) {
-        if !self.step_in(access, |users| users.0 & WAITED_FOR == 0 && !users.block(access, 0)) {
+        if !self.try_enter(access) {
             self.enter_behind(access);
         }
+    }
+
+    /// Count as a user if nobody is in the way.
+    #[inline]
+    pub fn try_enter(&self, access: Access) -> bool {
+        self.step_in(access, |users| users.0 & WAITED_FOR == 0 && !users.block(access, 0))
     }
 
     /// Count as a user if the others allow it.

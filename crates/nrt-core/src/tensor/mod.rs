@@ -70,6 +70,12 @@ struct Span {
     size: usize,
 }
 
+impl Span {
+    fn has(&self, offset: usize, size: usize) -> bool {
+        offset.checked_add(size).is_some_and(|end| end <= self.size)
+    }
+}
+
 impl Object for Tensor {
     type View = TensorView;
 }
@@ -283,12 +289,14 @@ impl Tensor {
     /// `nrt_tensor_read`: copy the bytes from `offset` on into `out`. NRT_INVALID when they are not
     /// inside the tensor.
     pub fn read(&self, offset: usize, out: &mut [u8]) -> Result<()> {
-        self.read_batch([(offset, out)], Wait::InFlight)
+        self.one("nrt_tensor_read", "read", Access::Read, offset, out.len(), |bytes, start| bytes.read_at(start, out))
     }
 
     /// `nrt_tensor_write`: copy `data` to `offset` on. NRT_INVALID when it does not fit.
     pub fn write(&self, offset: usize, data: &[u8]) -> Result<()> {
-        self.write_batch([(offset, data)], Wait::InFlight)
+        self.one("nrt_tensor_write", "write", Access::Write, offset, data.len(), |bytes, start| {
+            bytes.write_at(start, data)
+        })
     }
 
     /// The part of one tensor in `nrt_tensor_read_batch`: the operations in turn, up to the first
@@ -313,15 +321,40 @@ impl Tensor {
     /// `nrt_tensor_memset`: set `size` bytes from `offset` on to the low 8 bits of `value`.
     /// NRT_INVALID when they are not inside the tensor.
     pub fn memset(&self, offset: usize, value: i32, size: usize) -> Result<()> {
-        let (storage, start) = self.range("nrt_tensor_memset", "set", offset, size)?;
-        Hold::of(storage, Access::Write).bytes().fill(start, value as u8, size)
+        self.one("nrt_tensor_memset", "set", Access::Write, offset, size, |bytes, start| {
+            bytes.fill(start, value as u8, size)
+        })
+    }
+
+    /// Do one thing with a range of bytes when it is its turn.
+    #[inline]
+    fn one(
+        &self,
+        api: &'static str,
+        verb: &str,
+        access: Access,
+        offset: usize,
+        size: usize,
+        work: impl FnOnce(&dyn memory::Bytes, usize) -> Result<()>,
+    ) -> Result<()> {
+        {
+            // With nobody in the way the lock keeps the storage for as long as the bytes move: an
+            // attach waits for that, as it would for the storage. Whoever has to wait lets it go.
+            let span = self.span.read();
+            if let Some(span) = span.as_ref().filter(|span| span.has(offset, size))
+                && let Some(_in_use) = span.storage.try_use(access)
+            {
+                return work(span.storage.bytes(), span.offset + offset);
+            }
+        }
+        let (storage, start) = self.range(api, verb, offset, size)?;
+        work(Hold::of(storage, access).bytes(), start)
     }
 
     /// The storage, and where in it the asked range begins.
     fn range(&self, api: &'static str, verb: &str, offset: usize, size: usize) -> Result<(Arc<Storage>, usize)> {
         let span = self.span.read();
-        let inside = |span: &Span| offset.checked_add(size).is_some_and(|end| end <= span.size);
-        if let Some(span) = span.as_ref().filter(|span| inside(span)) {
+        if let Some(span) = span.as_ref().filter(|span| span.has(offset, size)) {
             return Ok((Arc::clone(&span.storage), span.offset + offset));
         }
         let has = span.as_ref().map(|span| span.size);

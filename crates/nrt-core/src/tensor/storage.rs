@@ -52,6 +52,12 @@ impl Storage {
         }
     }
 
+    /// Use the bytes at once, if that means waiting for nobody.
+    #[inline]
+    pub(super) fn try_use(&self, access: Access) -> Option<Use<'_>> {
+        self.gate.try_enter(access).then(|| Use { storage: self, access })
+    }
+
     /// Copy from `source`, by the device where both are on it. Ranges are checked already.
     pub fn copy_from(&self, offset: usize, source: &Storage, source_offset: usize, len: usize) -> Result<()> {
         let by_engine = match (&self.backing, &source.backing) {
@@ -71,6 +77,20 @@ pub enum Access {
     Read,
     /// Waits for every user in flight.
     Write,
+}
+
+/// A use of a borrowed storage; ends when dropped.
+#[must_use]
+pub(super) struct Use<'a> {
+    storage: &'a Storage,
+    access: Access,
+}
+
+impl Drop for Use<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.storage.gate.leave(self.access);
+    }
 }
 
 /// A use of a storage in flight; ends when dropped, on any thread. Its holder must reach the bytes

@@ -73,9 +73,7 @@ impl TensorStore {
     pub fn allocate(&self, placement: u32, vnc: i32, size: usize, name: Option<&CStr>) -> Result<usize> {
         let name = name_or_unknown(name);
         self.backing(placement, vnc, size, name)
-            .and_then(|backing| {
-                Tensor::register(name, Some(Span { storage: Storage::new(backing), offset: 0, size }))
-            })
+            .and_then(|backing| Tensor::register(name, Some(Span { storage: Storage::new(backing), offset: 0, size })))
             .inspect_err(|_| log_error!(Nrt, ALLOCATE, "Failed to allocate nrt tensor {}", name.to_string_lossy()))
             .map(|tensor| tensor.handle())
     }

@@ -51,10 +51,7 @@ impl Transfer {
     /// `size` bytes between two tensors, by the rules of [`copy`](super::copy).
     pub fn copy(api: &'static str, from: (&Tensor, usize), to: (&Tensor, usize), size: usize) -> Result<Transfer> {
         let route = Route::new(api, from, to, size)?;
-        let held = [
-            Some(Hold::pending(&route.from, Access::Read)),
-            Some(Hold::pending(&route.to, Access::Write)),
-        ];
+        let held = [Some(Hold::pending(&route.from, Access::Read)), Some(Hold::pending(&route.to, Access::Write))];
         Ok(Transfer { work: Work::Copy(route), _held: held })
     }
 

@@ -7,8 +7,7 @@
 use std::{
     any::Any,
     fs::File,
-    io,
-    mem,
+    io, mem,
     os::fd::OwnedFd,
     sync::{Arc, OnceLock, atomic::AtomicU64},
 };
