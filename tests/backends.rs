@@ -33,10 +33,6 @@ const DIFFERENCES: &[(&str, &[Difference])] = &[
     ("the name of the backend is what is asked for", &[row("", "*.backend", "fake", "kernel")]),
     ("a simulated instance has no silicon, and so no revision", &[row("", "*.revision_*", "''", "'A'")]),
     (
-        "the simulated instance gives freed memory back to the system; the driver's allocator hands it out as it is",
-        &[row("", "bytes.zeros", "0 same", "0 other")],
-    ),
-    (
         "device memory goes back with the descriptors at nrt_close; simulated memory lives as long as its tensor",
         &[row("", "outlived.read", "0", "14"), row("", "outlived.write", "0", "14")],
     ),

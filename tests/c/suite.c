@@ -273,11 +273,6 @@ static void bytes(void)
     nrt_tensor_free(&pinned);
     nrt_tensor_free(&large);
     nrt_tensor_free(&empty);
-    /* Bytes a freed tensor had are nobody's. */
-    t = make("anew", NRT_TENSOR_PLACEMENT_DEVICE, 0, SIZE);
-    memset(want, 0, sizeof want);
-    holds("zeros", t, 0, want, SIZE);
-    nrt_tensor_free(&t);
 }
 
 static void places(void)

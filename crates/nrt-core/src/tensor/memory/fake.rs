@@ -376,10 +376,57 @@ mod tests {
         assert!((1 << 20..2 << 20).contains(&touched(&memory, place)));
         drop(block);
         assert_eq!((memory.usage(place).used, touched(&memory, place)), (0, 0));
+    }
 
-        let mut out = [1; 8];
-        memory.alloc(place, 30 << 30).unwrap().read_at(12345, &mut out).unwrap();
-        assert_eq!(out, [0; 8], "a block taken again reads as zeros");
+    #[test]
+    fn a_new_instance_reads_as_zeros() {
+        let memory = memory(Arch::Cayman, 96 << 30);
+        let block = memory.alloc(Place { device: 0, hbm: 1 }, 1 << 20).unwrap();
+        let mut out = vec![1; 1 << 20];
+        block.read_at(0, &mut out).unwrap();
+        assert!(out.iter().all(|byte| *byte == 0));
+    }
+
+    #[test]
+    fn small_freed_blocks_keep_their_pages_until_enough_have_gathered() {
+        let memory = memory(Arch::Cayman, 96 << 30);
+        let place = Place { device: 0, hbm: 0 };
+        let gathered = || memory.hbm(place).state.lock().gathered_bytes;
+        let small = |size: usize| {
+            let block = memory.alloc(place, size).unwrap();
+            block.fill(0, 7, size).unwrap();
+            block
+        };
+        // The next owner of the same size gets the block that was freed last.
+        let block = small(8192);
+        let address = block.physical_address();
+        drop(block);
+        assert_eq!((gathered(), touched(&memory, place)), (8192, 8192));
+        let block = small(8192);
+        assert_eq!((block.physical_address(), gathered()), (address, 0));
+        drop(block);
+
+        // By bytes, and by number.
+        for (size, count) in [(SMALL as usize, (GATHERED_BYTES / SMALL) as usize + 1), (PAGE, GATHERED + 1)] {
+            let blocks: Vec<_> = (0..count).map(|_| small(size)).collect();
+            drop(blocks);
+            assert!(gathered() <= GATHERED_BYTES && touched(&memory, place) <= GATHERED_BYTES);
+            assert!(gathered() < (size * count) as u64, "some went back");
+        }
+        // Whoever asks how much is free gets all of it.
+        let usage = memory.usage(place);
+        assert_eq!((usage.used, usage.largest_free), (0, (24 << 30) - RESERVED));
+        assert_eq!((gathered(), touched(&memory, place)), (0, 0));
+    }
+
+    #[test]
+    fn what_has_gathered_is_there_for_a_larger_block() {
+        let memory = memory(Arch::Cayman, 64 << 20);
+        let place = Place { device: 0, hbm: 0 };
+        let blocks: Vec<_> = (0..16).map(|_| memory.alloc(place, 1 << 20).unwrap()).collect();
+        assert!(matches!(memory.alloc(place, 1), Err(AllocError::Exhausted)));
+        drop(blocks);
+        assert!(memory.alloc(place, 16 << 20).is_ok());
     }
 
     #[test]
