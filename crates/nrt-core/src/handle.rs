@@ -177,13 +177,13 @@ impl<T: Object> Registry<T> {
     /// What `look` finds in the view of a live handle, for one glance without counting as a user.
     #[inline]
     pub fn glance<R>(&'static self, handle: usize, look: impl Fn(&T::View) -> R) -> Option<R> {
-        let word = &self.find(handle)?.word;
+        let Slot { view, word, .. } = self.find(handle)?;
         loop {
             let before = word.0.load(Ordering::Acquire);
             if before & Word::LIVE == 0 {
                 return None;
             }
-            let seen = look(&self.find(handle)?.view);
+            let seen = look(view);
             fence(Ordering::Acquire);
             // Another number of users is no matter, another object is.
             if (word.0.load(Ordering::Relaxed) ^ before) & !Word::USERS == 0 {

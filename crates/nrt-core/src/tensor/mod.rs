@@ -58,6 +58,9 @@ pub struct Tensor {
     span: RwLock<Option<Span>>,
 }
 
+// With its view and the word before it, a slot is four cache lines.
+const _: () = assert!(size_of::<TensorView>() + 8 + size_of::<Tensor>() <= 256);
+
 /// A tensor in use: it outlives its handle until this is gone.
 pub type TensorRef = Ref<Tensor>;
 
