@@ -116,7 +116,7 @@ fn is_slow(to: usize, from: usize, len: usize) -> bool {
     const PAGE: usize = 4096;
     const LINE: usize = 64;
     let apart = to.wrapping_sub(from) % PAGE;
-    len > PIECE && len < 1 << 20 && apart != 0 && (apart < LINE || apart > PAGE - LINE)
+    len > PIECE && len < 1 << 20 && apart != 0 && !(LINE..=PAGE - LINE).contains(&apart)
 }
 
 #[cfg(test)]
