@@ -1,11 +1,9 @@
 //! What every schedule call checks before its work is queued, and the operations on tensors.
 
-use std::sync::Arc;
-
 use super::{Completion, Scheduler, Slot, Unit};
 use crate::{
     Result, Status, log_error,
-    tensor::{self, Source, Target, Tensor, Transfer},
+    tensor::{self, Source, Target, Tensor, TensorRef, Transfer},
 };
 
 /// A call that may use a queue of a core. The checks come in the order of
@@ -56,7 +54,7 @@ impl Entry<'_> {
     ///
     /// # Errors
     /// `InvalidHandle` for one that is not alive, `Invalid` for memory elsewhere.
-    pub fn tensor(&self, handle: usize) -> Result<Arc<Tensor>> {
+    pub fn tensor(&self, handle: usize) -> Result<TensorRef> {
         let tensor = tensor::resolve(self.api, handle)?;
         if !matches!(tensor.storage().map(|storage| storage.dma_place()), Some(Some(Some(_)))) {
             log_error!(

@@ -201,8 +201,9 @@ impl Block for DriverBlock {
     fn engine_copy(&self, offset: usize, source: &dyn Block, source_offset: usize, len: usize) -> Option<Result<()>> {
         let source = (source as &dyn Any).downcast_ref::<DriverBlock>()?;
         let apart = offset + len <= source_offset || source_offset + len <= offset;
-        // The engines copy piece by piece from the start, so overlapping ranges go through the host.
-        if source.device.index() != self.device.index() || (source.handle == self.handle && !apart) {
+        // A handle of an earlier init may be somebody else's by now. The engines copy piece by piece from
+        // the start, so overlapping ranges go through the host, too.
+        if !Arc::ptr_eq(&source.device, &self.device) || (source.handle == self.handle && !apart) {
             return None;
         }
         let (from, to) = ((source.handle, source_offset as u64), (self.handle, offset as u64));
