@@ -163,7 +163,7 @@ fn close_returns_with_nothing_running_and_nothing_lost() {
 fn queues_do_not_hold_up_each_other() {
     shuttle::check_random(
         || {
-            let (scheduler, seen) = (scheduler(0), Arc::new(Seen::default()));
+            let scheduler = scheduler(0);
             // Queue 0 does nothing until queue 1 has done something.
             let held = Arc::new((Mutex::new(false), shuttle::sync::Condvar::new()));
             let (waits, goes) = (Arc::clone(&held), Arc::clone(&held));
@@ -186,7 +186,7 @@ fn queues_do_not_hold_up_each_other() {
             submit(0, Box::new(first));
             submit(1, Box::new(second));
             scheduler.close();
-            assert!(*held.0.lock().expect("held") && seen.ran.lock().expect("ran").is_empty());
+            assert!(*held.0.lock().expect("held"));
         },
         SCHEDULES,
     );
