@@ -103,9 +103,14 @@ pub fn total_vnc_count() -> Result<u32> {
 /// # Errors
 /// Before init, the status of the device query, the logical core size or the list of cores.
 pub fn visible_vnc_count() -> Result<u32> {
+    // Not from the configuration while up: a caller that loses the processor between state and number
+    // would find what the parse of the next init leaves there for a while.
+    if let Some(runtime) = runtime_if_up() {
+        return Ok(runtime.grant.count);
+    }
     match state() {
-        State::Init | State::Child => Ok(config::visible_len()),
-        State::Start | State::Closed => device::visible_vnc_count_from_env(),
+        State::Child => Ok(config::visible_len()),
+        State::Start | State::Init | State::Closed => device::visible_vnc_count_from_env(),
     }
 }
 
