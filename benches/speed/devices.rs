@@ -2,8 +2,9 @@
 
 use crate::cases::{allocate, close, free, init, write};
 use crate::emu::{self, Served};
-use crate::library::{Nrt, Shared};
+use crate::library::Nrt;
 use crate::ratios::{Judge, Ratios, time};
+use crate::shared::Shared;
 use neuron_abi::kernel::args::{MemBufCopy64zc, Wire};
 use neuron_abi::kernel::ioctl::{Op, row};
 use neuron_abi::kernel::values::H2T_DEFAULT_QID;

@@ -13,11 +13,14 @@ mod library;
 mod queues;
 #[path = "../common/ratios.rs"]
 mod ratios;
+#[path = "../../tests/common/shared.rs"]
+mod shared;
 
 use criterion::Criterion;
 use devices::Machine;
-use library::{Nrt, Shared};
+use library::Nrt;
 use ratios::{Judge, Ratios};
+use shared::Shared;
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Duration;
