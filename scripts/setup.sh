@@ -16,6 +16,8 @@ need python3 python3
 need pip3 python3-pip
 need dpkg-deb dpkg
 need readelf binutils
+need valgrind valgrind
+need valgrind libc6-dbg
 if [ ${#missing[@]} -gt 0 ]; then
     [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || die "these packages are missing, install them: ${missing[*]}"
     apt-get update -qq

@@ -2,6 +2,8 @@
 //! its own (`tests/c/check.h`); a program prints what failed and exits with 1.
 
 mod common;
+#[path = "common/emu.rs"]
+mod emu;
 
 use common::{command, install, linked, lists, must_succeed, root};
 use nrt_tools::abi::table::{self, Gate, State};
@@ -27,6 +29,19 @@ fn forked_children() {
 #[test]
 fn calls_from_many_threads() {
     run("threads");
+}
+
+#[test]
+fn eight_threads_hammer_the_same_tensors() {
+    run("hammer");
+}
+
+#[test]
+fn eight_threads_hammer_the_same_tensors_on_device_files() {
+    let Some(served) = emu::Served::start(&emu::program(), "trn1.2xlarge", &[]) else { return };
+    let tree = install();
+    let mut hammer = command(&linked("hammer", tree.path(), &[]), tree.path());
+    must_succeed(hammer.envs(served.variables()).env("NEURON_RT_RESET_CORES", "0"));
 }
 
 #[test]

@@ -394,7 +394,29 @@ impl<'a> Machine<'a> {
                 let status = unsafe { call(null(), *len, false) };
                 self.answered(status, first(&[self.gate(), refused(*len > 0)]))
             }
-            Op::Copy { from, extent, to, at } => self.copy(from, extent, to, at),
+            Op::Copy { from, extent, to, at } => {
+                let (Some(from), Some(to)) = (self.tensor(from), self.tensor(to)) else { return Ok(()) };
+                let (offset, mut size) = self.extent(extent, &from.0);
+                let room = to.0.alive.map_or(0, |n| self.tensors[n].len());
+                let at = match at {
+                    // Mostly where it fits.
+                    Extent::Part(at, _) => {
+                        if matches!(extent, Extent::Whole | Extent::Part(..)) {
+                            size = size.min(room);
+                        }
+                        at.index(room.saturating_sub(size) + 1)
+                    }
+                    at => Self::numbers(at, room).0,
+                };
+                self.copy(from, offset, to, at, size)
+            }
+            Op::Shift { tensor, by, back } => {
+                let (Some(from), Some(to)) = (self.tensor(tensor), self.tensor(tensor)) else { return Ok(()) };
+                let len = from.0.alive.map_or(0, |n| self.tensors[n].len());
+                let by = by.index(len.min(300) + 1);
+                let (offset, at) = if *back { (by, 0) } else { (0, by) };
+                self.copy(from, offset, to, at, len - by)
+            }
             Op::Memset { tensor, extent, value } => {
                 let Some((told, shown)) = self.tensor(tensor) else { return Ok(()) };
                 let (offset, size) = self.extent(extent, &told);
@@ -797,22 +819,14 @@ impl<'a> Machine<'a> {
         self.answered(status, want)
     }
 
-    fn copy(&mut self, from: &Pick, extent: &Extent, to: &Pick, at: &Extent) -> Answer {
-        let (Some((source, shown)), Some((target, shown_target))) = (self.tensor(from), self.tensor(to)) else {
-            return Ok(());
-        };
-        let (offset, mut size) = self.extent(extent, &source);
-        let room = target.alive.map_or(0, |n| self.tensors[n].len());
-        let target_offset = match at {
-            // Mostly where it fits.
-            Extent::Part(at, _) => {
-                if matches!(extent, Extent::Whole | Extent::Part(..)) {
-                    size = size.min(room);
-                }
-                at.index(room.saturating_sub(size) + 1)
-            }
-            at => Self::numbers(at, room).0,
-        };
+    fn copy(
+        &mut self,
+        (source, shown): (Told, String),
+        offset: usize,
+        (target, shown_target): (Told, String),
+        target_offset: usize,
+        size: usize,
+    ) -> Answer {
         let (range, target_range) = (self.range(&source, offset, size), self.range(&target, target_offset, size));
         self.say(format!("nrt_tensor_copy({shown}, {offset}, {shown_target}, {target_offset}, {size})"));
         // SAFETY: see above.

@@ -4,6 +4,8 @@
 //! sequence has a process of its own, so that a crash is an answer like another one and that no sequence depends on
 //! what was before it. One that fails is made as short as it can be and printed as the calls it consists of.
 
+#[path = "../common/child.rs"]
+mod child;
 #[path = "../common/mod.rs"]
 mod common;
 #[path = "../common/emu.rs"]
@@ -14,15 +16,12 @@ mod reference;
 #[path = "../common/shared.rs"]
 mod shared;
 
-use std::ffi::{CString, OsStr};
+use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{Read, Write};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 
 use machine::{Machine, Nrt};
 use nrt_tools::abi::{self, table};
-use ops::Op;
 use proptest::prelude::*;
 use proptest::test_runner::{TestCaseError, TestError, TestRunner};
 use reference::Backend;
@@ -59,56 +58,6 @@ fn nrt() -> &'static Nrt {
     NRT.get_or_init(|| Nrt::of(Shared::open(common::library())))
 }
 
-/// Set a variable of a process that has no other thread.
-fn set(name: &str, value: &OsStr) {
-    let [name, value] = [name.as_bytes(), value.as_encoded_bytes()].map(|text| CString::new(text).expect("no NUL"));
-    // SAFETY: both are C strings, and no other thread is there.
-    assert_eq!(unsafe { libc::setenv(name.as_ptr(), value.as_ptr(), 1) }, 0);
-}
-
-/// Run one sequence in a child; what went wrong, after the calls that led there.
-fn in_child(nrt: &Nrt, backend: &Backend, variables: &[(&str, &OsStr)], ops: &[Op]) -> Result<(), String> {
-    let (mut reader, writer) = std::io::pipe().expect("a pipe can be made");
-    // SAFETY: the child has one thread and leaves with `_exit`; until then it uses its own memory, the library and a
-    // pipe, and no lock that another thread could have held here.
-    let child = unsafe { libc::fork() };
-    assert!(child >= 0, "no process can be made");
-    if child == 0 {
-        drop(reader);
-        variables.iter().for_each(|(name, value)| set(name, value));
-        let mut out = File::from(std::os::fd::OwnedFd::from(writer));
-        let mut machine = Machine::new(nrt, backend, out.try_clone().expect("a descriptor is free"));
-        let result = catch_unwind(AssertUnwindSafe(|| machine.run(ops)));
-        let code = match result {
-            Ok(Ok(())) => 0,
-            Ok(Err(reason)) => {
-                let _ = writeln!(out, "\n  {reason}");
-                1
-            }
-            Err(panic) => {
-                let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
-                let _ = writeln!(out, "\n  panic of the test: {}", text.unwrap_or("?"));
-                2
-            }
-        };
-        // SAFETY: no destructor and no handler of the parent is to run.
-        unsafe { libc::_exit(code) };
-    }
-    drop(writer);
-    let mut transcript = String::new();
-    reader.read_to_string(&mut transcript).expect("the transcript is text");
-    let mut status = 0;
-    // SAFETY: waits for the child made above and writes to a live local.
-    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-    match status {
-        0 => Ok(()),
-        status if libc::WIFSIGNALED(status) => {
-            Err(format!("{transcript}\n  the process died of signal {}", libc::WTERMSIG(status)))
-        }
-        _ => Err(transcript),
-    }
-}
-
 /// Many sequences on one instance.
 fn sequences(backend: &Backend, cases: u32, variables: &[(&str, &OsStr)]) {
     let lnc = backend.lnc.to_string();
@@ -117,7 +66,10 @@ fn sequences(backend: &Backend, cases: u32, variables: &[(&str, &OsStr)]) {
     let nrt = nrt();
     let config = ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() };
     let result = TestRunner::new(config).run(&prop::collection::vec(ops::op(), 1..80), |ops| {
-        in_child(nrt, backend, &all, &ops).map_err(TestCaseError::fail)
+        let run = |transcript: &mut File| {
+            Machine::new(nrt, backend, transcript.try_clone().expect("a descriptor is free")).run(&ops)
+        };
+        child::in_child(&all, run).map_err(TestCaseError::fail)
     });
     match result {
         Ok(()) => {}

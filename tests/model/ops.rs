@@ -119,6 +119,12 @@ pub enum Op {
         to: Pick,
         at: Extent,
     },
+    /// Bytes of a tensor to a place some bytes further in the same tensor, or back.
+    Shift {
+        tensor: Pick,
+        by: Index,
+        back: bool,
+    },
     Memset {
         tensor: Pick,
         extent: Extent,
@@ -276,6 +282,7 @@ pub fn op() -> impl Strategy<Value = Op> {
         1 => (any::<bool>(), prop::sample::select(vec![0, 1, u64::MAX / 24, u64::MAX]))
             .prop_map(|(write, len)| Op::NullBatch { write, len }),
         10 => (pick(), extent(), pick(), extent()).prop_map(|(from, extent, to, at)| Op::Copy { from, extent, to, at }),
+        4 => (pick(), index(), any::<bool>()).prop_map(|(tensor, by, back)| Op::Shift { tensor, by, back }),
         4 => (pick(), extent(), any::<i32>()).prop_map(|(tensor, extent, value)| Op::Memset { tensor, extent, value }),
         4 => (pick(), extent(), any::<u8>(), any::<bool>())
             .prop_map(|(tensor, extent, seed, by_call)| Op::WriteVa { tensor, extent, seed, by_call }),

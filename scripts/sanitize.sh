@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Builds the library with ThreadSanitizer and lets C programs of tests/c loose on it: sanitize.sh [PROGRAM [ARGUMENTS]]...
+# with `--` between programs. A race that is found ends the program with its report and this script with 1.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+die() { echo "sanitize: $1" >&2; exit 1; }
+
+triple=x86_64-unknown-linux-gnu
+out=${CARGO_TARGET_DIR:-$PWD/target}/sanitize
+mkdir -p "$out"
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+std=$(rustc --print sysroot)/lib/rustlib/$triple/lib
+
+# The standard library comes without instrumentation and cannot be built here. What of it matters is either generic, and
+# so compiled with our crates, or one of two things that tests/c/unseen.c tells the runtime about.
+contended=$(readelf -sW "$std"/libstd-*.rlib 2>/dev/null | awk '$NF ~ /^_R.*5mutex5futex.*5Mutex14lock_contended$/ && !seen++ { print $NF }')
+[ -n "$contended" ] || die "this toolchain's mutex has no lock_contended any more; look at tests/c/unseen.c"
+gcc -std=gnu11 -O2 -Wall -Wextra -Werror -fPIC -DMUTEX -c tests/c/unseen.c -o "$out/mutex.o" \
+    "-DWRAP(kind)=kind##$contended"
+gcc -std=gnu11 -O2 -Wall -Wextra -Werror -c tests/c/unseen.c -o "$out/fence.o"
+objcopy --redefine-sym __tsan_atomic64_fetch_sub=real_tsan_atomic64_fetch_sub \
+    --redefine-sym __tsan_atomic_thread_fence=real_tsan_atomic_thread_fence "$std/librustc-stable_rt.tsan.a" "$out/runtime.a"
+
+# The sanitizer flags are unstable; this lets the stable compiler take them.
+export RUSTC_BOOTSTRAP=1
+flags="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer -Clink-arg=-Wl,--wrap=$contended -Clink-arg=$out/mutex.o"
+RUSTFLAGS=$flags cargo build --package nrt --lib --target $triple --target-dir "$out" >"$log" 2>&1 || {
+    cat "$log" >&2
+    die "the library does not build with ThreadSanitizer"
+}
+lib=$out/$triple/debug
+ln -sf libnrt.so "$lib/libnrt.so.1"
+
+run() {
+    local name=$1
+    gcc -std=gnu11 -O1 -g -Wall -Wextra -D_GNU_SOURCE -fsanitize=thread -Iinclude -c "tests/c/$name.c" -o "$out/$name.o"
+    gcc -rdynamic "$out/$name.o" "$out/fence.o" -o "$out/$name" -L"$lib" -lnrt \
+        -Wl,--whole-archive "$out/runtime.a" -Wl,--no-whole-archive -pthread -ldl -lm
+    shift
+    LD_LIBRARY_PATH=$lib TSAN_OPTIONS=exitcode=66 "$out/$name" "$@" >"$log" 2>&1 || {
+        cat "$log" >&2
+        die "$name $* failed under ThreadSanitizer"
+    }
+    echo "ran $name $* under ThreadSanitizer: $(tail -n 1 "$log")"
+}
+
+while [ $# -gt 0 ]; do
+    program=()
+    while [ $# -gt 0 ] && [ "$1" != -- ]; do program+=("$1"); shift; done
+    [ $# -eq 0 ] || shift
+    run "${program[@]}"
+done

@@ -1,0 +1,49 @@
+/* Two things of the standard library that ThreadSanitizer does not see, told to it; scripts/sanitize.sh puts them in place.
+ *
+ * The reference counts of Arc end an object with an acquire fence after the decrement. The sanitizer takes no notice of
+ * fences; the library's own build for it has loads instead. Here a fence takes over what was released to the number that
+ * the thread counted down last, which is what the fence means.
+ *
+ * A mutex that is taken after a wait is taken in code that was compiled without the sanitizer. Here that taking is
+ * told: what the last owner released belongs to the new one. */
+#include <stdint.h>
+
+extern void __tsan_acquire(void *at);
+
+#ifdef MUTEX
+
+/* `&self` of std's Mutex on Linux, whose first and only part is the futex. */
+void WRAP(__real_)(uint32_t *mutex);
+void WRAP(__wrap_)(uint32_t *mutex);
+
+void WRAP(__wrap_)(uint32_t *mutex)
+{
+    WRAP(__real_)(mutex);
+    __tsan_acquire(mutex);
+}
+
+#else
+
+enum { RELAXED = 0, RELEASE = 3 }; /* memory orders as the instrumented code spells them */
+
+extern uint64_t real_tsan_atomic64_fetch_sub(volatile uint64_t *at, uint64_t value, int order);
+extern void real_tsan_atomic_thread_fence(int order);
+uint64_t __tsan_atomic64_fetch_sub(volatile uint64_t *at, uint64_t value, int order);
+void __tsan_atomic_thread_fence(int order);
+
+static __thread volatile uint64_t *counted;
+
+uint64_t __tsan_atomic64_fetch_sub(volatile uint64_t *at, uint64_t value, int order)
+{
+    counted = at;
+    return real_tsan_atomic64_fetch_sub(at, value, order);
+}
+
+void __tsan_atomic_thread_fence(int order)
+{
+    real_tsan_atomic_thread_fence(order);
+    if (order != RELAXED && order != RELEASE && counted != 0)
+        __tsan_acquire((void *)counted);
+}
+
+#endif

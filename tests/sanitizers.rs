@@ -1,0 +1,137 @@
+//! C programs under the tools that see what a test does not: AddressSanitizer and LeakSanitizer, valgrind,
+//! ThreadSanitizer. `make test-sanitizers` runs these alone.
+//!
+//! The first two look at the library everybody uses: allocations are intercepted, so a leak and a wrong address in the
+//! C program or in a call are seen. ThreadSanitizer needs a library of its own, which `scripts/sanitize.sh` builds.
+
+mod common;
+
+use std::process::{Command, Output};
+
+use common::{command, install, linked, lists, root};
+use nrt_tools::abi::table::Gate;
+
+/// How a tool says that it found something.
+const FOUND: i32 = 33;
+
+/// A tool that runs a program.
+struct Tool {
+    name: &'static str,
+    /// For gcc.
+    compile: &'static [&'static str],
+    /// In front of the program.
+    before: &'static [&'static str],
+    variables: &'static [(&'static str, &'static str)],
+}
+
+const ADDRESS: Tool = Tool {
+    name: "AddressSanitizer",
+    compile: &["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"],
+    before: &[],
+    variables: &[("ASAN_OPTIONS", "detect_leaks=1:exitcode=33")],
+};
+
+const VALGRIND: Tool = Tool {
+    name: "valgrind",
+    compile: &["-g"],
+    // What is still reachable is not lost: the tables of handles live as long as the process, freed ones wait in them.
+    before: &[
+        "valgrind",
+        "-q",
+        "--leak-check=full",
+        "--show-leak-kinds=definite,indirect",
+        "--errors-for-leak-kinds=definite,indirect",
+        "--error-exitcode=33",
+    ],
+    // It looks for pointers in everything that is mapped, and would fill the memory of an HBM of real size by that.
+    variables: &[("OPENNRT_HBM_MIB", "64")],
+};
+
+impl Tool {
+    fn output(&self, program: &str, arguments: &[&str]) -> Output {
+        let tree = install();
+        lists(tree.path(), |s| s.gate == Gate::Init);
+        let exe = linked(program, tree.path(), &[self.compile, &["-Wno-cast-function-type"]].concat());
+        let exe = exe.to_str().expect("the path is text");
+        let line = [self.before, &[exe], arguments].concat();
+        let mut command = command(line[0].as_ref(), tree.path());
+        command.args(&line[1..]).envs(self.variables.iter().copied());
+        command.output().unwrap_or_else(|e| panic!("{command:?} cannot be started: {e}"))
+    }
+
+    /// The program works, and the tool has nothing to say.
+    fn finds_nothing_in(&self, program: &str) {
+        let output = self.output(program, &[]);
+        let text = text(&output);
+        assert!(output.status.success(), "{program} under {}: {}\n{text}", self.name, output.status);
+        println!("ran {program} under {}: {}", self.name, last(&text));
+    }
+
+    /// The tool sees what is wrong in `wrong.c`.
+    fn finds(&self, what: &str, sign: &str) {
+        let text = text(&self.output("wrong", &[what]));
+        assert!(text.contains(sign), "{} does not say {sign:?} of a {what}:\n{text}", self.name);
+        assert!(text.ends_with("1 scenarios, 1 failed\n") || text.starts_with("1 scenarios, 1 failed\n"), "{text}");
+    }
+}
+
+fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+fn last(text: &str) -> &str {
+    text.lines().rfind(|line| line.contains("scenarios")).unwrap_or("nothing to say")
+}
+
+/// One test for each program and tool.
+macro_rules! programs {
+    ($tool:ident: $($name:ident $program:literal;)*) => {
+        $(#[test]
+        fn $name() {
+            $tool.finds_nothing_in($program);
+        })*
+    };
+}
+
+// `fork` is not among them: a child that is forked while another thread allocates waits for ever in gcc 12's own
+// allocator of the sanitizer.
+programs! { ADDRESS:
+    address_sanitizer_finds_nothing_in_lifecycle "lifecycle";
+    address_sanitizer_finds_nothing_in_tensors "tensors";
+    address_sanitizer_finds_nothing_in_builders "builders";
+    address_sanitizer_finds_nothing_in_reports "reports";
+    address_sanitizer_finds_nothing_in_threads "threads";
+    address_sanitizer_finds_nothing_in_hammer "hammer";
+}
+
+// One thread at a time and each many times slower: the programs with thousands of rounds are left out.
+programs! { VALGRIND:
+    valgrind_finds_nothing_in_lifecycle "lifecycle";
+    valgrind_finds_nothing_in_tensors "tensors";
+    valgrind_finds_nothing_in_builders "builders";
+    valgrind_finds_nothing_in_reports "reports";
+    valgrind_finds_nothing_in_hammer "hammer";
+}
+
+#[test]
+fn the_tools_find_a_leak_and_a_wrong_read() {
+    ADDRESS.finds("leak", "4321 byte(s) leaked in 1 allocation(s)");
+    ADDRESS.finds("read", "heap-buffer-overflow");
+    VALGRIND.finds("leak", "4,321 bytes in 1 blocks are definitely lost");
+    VALGRIND.finds("read", "Invalid read of size 1");
+}
+
+/// The list of programs and what they do is in `tests/c/hammer.c`; no report is suppressed.
+#[test]
+fn thread_sanitizer_finds_nothing_in_ten_seconds_of_eight_threads_and_finds_a_race() {
+    let sanitize = |arguments: &[&str]| {
+        let mut script = Command::new(root().join("scripts/sanitize.sh"));
+        let output = script.args(arguments).output().expect("the script is in the repository");
+        (output.status.success(), text(&output))
+    };
+    let (clean, said) = sanitize(&["hammer", "10"]);
+    assert!(clean, "{said}");
+    println!("{}", said.trim_end());
+    let (clean, said) = sanitize(&["wrong", "race"]);
+    assert!(!clean && said.contains("WARNING: ThreadSanitizer: data race"), "a race is not seen:\n{said}");
+}
