@@ -85,6 +85,10 @@ bench: setup ## Measure; ratios against baselines of the same run go to target/b
 test-fuzz: setup ## Each fuzz target for FUZZ_SECONDS (10) under AddressSanitizer
 	@scripts/fuzz-smoke.sh $(or $(FUZZ_SECONDS),10)
 
+.PHONY: test-sanitizers
+test-sanitizers: setup ## C programs under AddressSanitizer, valgrind and ThreadSanitizer; part of check
+	cargo test -p nrt --test sanitizers -- --nocapture
+
 .PHONY: vm-test
 vm-test: ## On the real driver in a guest: KERNEL=bzImage NEURON_KO=neuron.ko QEMU=program, see docs/vm.md; not part of test
 	@scripts/vm-test.sh

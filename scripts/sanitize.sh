@@ -1,9 +1,14 @@
 #!/usr/bin/env bash
-# Builds the library with ThreadSanitizer and lets C programs of tests/c loose on it: sanitize.sh [PROGRAM [ARGUMENTS]]...
-# with `--` between programs. A race that is found ends the program with its report and this script with 1.
+# Builds the library with ThreadSanitizer and lets C programs of tests/c loose on it:
+#   sanitize.sh LISTS PROGRAM [ARGUMENT]... [-- PROGRAM [ARGUMENT]...]...
+# LISTS is a folder with the lists of symbols and headers that some of the programs include. A race that is found ends
+# its program with a report and this script with 1. No report is suppressed.
 set -euo pipefail
-cd "$(dirname "$0")/.."
 die() { echo "sanitize: $1" >&2; exit 1; }
+[ $# -ge 2 ] || die "name a folder with lists and a program of tests/c"
+lists=$(realpath "$1")
+shift
+cd "$(dirname "$0")/.."
 
 triple=x86_64-unknown-linux-gnu
 out=${CARGO_TARGET_DIR:-$PWD/target}/sanitize
@@ -34,7 +39,8 @@ ln -sf libnrt.so "$lib/libnrt.so.1"
 
 run() {
     local name=$1
-    gcc -std=gnu11 -O1 -g -Wall -Wextra -D_GNU_SOURCE -fsanitize=thread -Iinclude -c "tests/c/$name.c" -o "$out/$name.o"
+    gcc -std=gnu11 -O1 -g -Wall -Wextra -Wno-cast-function-type -D_GNU_SOURCE -fsanitize=thread -Iinclude "-I$lists" \
+        -c "tests/c/$name.c" -o "$out/$name.o"
     gcc -rdynamic "$out/$name.o" "$out/fence.o" -o "$out/$name" -L"$lib" -lnrt \
         -Wl,--whole-archive "$out/runtime.a" -Wl,--no-whole-archive -pthread -ldl -lm
     shift
@@ -42,7 +48,7 @@ run() {
         cat "$log" >&2
         die "$name $* failed under ThreadSanitizer"
     }
-    echo "ran $name $* under ThreadSanitizer: $(tail -n 1 "$log")"
+    echo "ran $name${*:+ $*} under ThreadSanitizer: $(tail -n 1 "$log")"
 }
 
 while [ $# -gt 0 ]; do

@@ -34,13 +34,10 @@ static void read_behind(void)
     nrt_close();
 }
 
+/* Nothing comes between the two threads: every call of the library could order them. */
 static void *count(void *unused)
 {
-    uint32_t cores;
-    for (int i = 0; i < 1000; i++) {
-        EXPECT_EQ(nrt_get_visible_vnc_count(&cores), NRT_SUCCESS);
-        shared++;
-    }
+    shared++;
     return unused;
 }
 

@@ -11,7 +11,6 @@ use super::{
 
 mod fork;
 mod lifetime;
-mod model;
 mod order;
 mod threads;
 mod waiting;
