@@ -79,7 +79,7 @@ fn sequences(backend: &Backend, cases: u32, variables: &[(&str, &OsStr)]) {
 }
 
 fn simulated(backend: &Backend) {
-    sequences(backend, 400, &[("NEURON_RT_FAKE_INSTANCE_TYPE", OsStr::new(backend.product))]);
+    sequences(backend, 250, &[("NEURON_RT_FAKE_INSTANCE_TYPE", OsStr::new(backend.product))]);
 }
 
 fn served(backend: Backend) {

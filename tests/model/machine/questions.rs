@@ -18,6 +18,7 @@ impl Machine<'_> {
             return Ok(None);
         };
         let known = self.storages[storage].va;
+        // It may have an address all the same: a mapping stays, and a copy makes one, too.
         let gone = self.gone(storage);
         if va == 0 {
             let mapped = !self.backend.devices || self.storages[storage].place == Place::Plain;
@@ -27,7 +28,6 @@ impl Machine<'_> {
             return Ok(None);
         }
         ensure!(known.is_none_or(|known| known + start == va), "another address than before, or than another view's");
-        ensure!(!gone || known.is_some(), "memory that is gone has got an address");
         let (first, len) = (va - start, self.storages[storage].bytes.len());
         for (n, other) in self.storages.iter().enumerate() {
             let Some(theirs) = other.va.filter(|_| n != storage && (other.callers || self.used(n))) else { continue };
