@@ -9,6 +9,8 @@ die() { echo "sanitize: $1" >&2; exit 1; }
 lists=$(realpath "$1")
 shift
 cd "$(dirname "$0")/.."
+# The programs choose their own instance.
+unset "${!NEURON_@}" "${!OPENNRT_@}"
 
 triple=x86_64-unknown-linux-gnu
 out=${CARGO_TARGET_DIR:-$PWD/target}/sanitize
