@@ -73,6 +73,11 @@ struct State {
 impl State {
     /// Take `len` > 0 bytes: the place of a block just freed, or whatever fits best.
     fn take(&mut self, len: u64, window: &Window) -> Option<u64> {
+        if len > SMALL {
+            // A large block is placed with everything in view, or small gaps would stay between such.
+            self.give_back(window);
+            return self.free.take(len);
+        }
         let recent = self.gathered.len().saturating_sub(LOOKED_AT);
         if let Some(at) = self.gathered[recent..].iter().rposition(|&(_, have)| have == len) {
             self.gathered_bytes -= len;
@@ -427,6 +432,10 @@ mod tests {
         assert!(matches!(memory.alloc(place, 1), Err(AllocError::Exhausted)));
         drop(blocks);
         assert!(memory.alloc(place, 16 << 20).is_ok());
+        // A small one that was freed leaves no gap between larger ones.
+        drop(memory.alloc(place, 64 << 10).unwrap());
+        let halves = [(); 2].map(|()| memory.alloc(place, 8 << 20));
+        assert!(halves.iter().all(|half| half.is_ok()));
     }
 
     #[test]
