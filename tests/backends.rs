@@ -64,10 +64,6 @@ const DIFFERENCES: &[(&str, &[Difference])] = &[
             row("trn2", "full.blocks", "4 refused 4", "2 refused 4"),
         ],
     ),
-    (
-        "a device without a core of this process is not open, so nothing of it can be mapped; all of a simulation can",
-        &[row("trn1", "windows.hbm*", "3 null", "1 null"), row("trn1", "*.hbm", "3", "1")],
-    ),
 ];
 
 const fn row(product: &'static str, line: &'static str, simulated: &'static str, device: &'static str) -> Difference {

@@ -7,7 +7,7 @@ use neuron_abi::Arch;
 use super::{
     Span, Tensor,
     memory::{
-        AllocError, Core, DeviceMemory, Memory, Place, Spec, Stats,
+        AllocError, Core, DeviceMemory, HbmMap, Memory, Place, Spec, Stats,
         driver::PAGE,
         fake::{FakeMemory, HostBytes},
     },
@@ -157,7 +157,8 @@ impl TensorStore {
 
     /// `nrt_get_hbm_mmap_va`: address and size of a whole HBM. NRT_INVALID for a device this
     /// instance has not or a negative HBM, NRT_INVALID_HANDLE past the last HBM that is mapped as
-    /// a whole (on Trn1 and Inf2 none is), NRT_FAILURE when the mapping fails.
+    /// a whole (on Trn1 and Inf2 none is), NRT_FAILURE for a device without a core of this process,
+    /// which is not open, or when the mapping fails.
     pub fn hbm_window(&self, device: i32, hbm: i32) -> Result<(usize, usize)> {
         const API: &str = "nrt_get_hbm_mmap_va";
         let device = u32::try_from(device).ok().filter(|device| self.memory.spec().devices.contains(device));
@@ -165,22 +166,28 @@ impl TensorStore {
             log_error!(Nrt, API, "No such device or HBM; devices are numbered as in /dev, HBMs count from 0");
             return Err(Status::Invalid);
         };
-        let window = match hbm < self.memory.hbm_count() {
-            true => self.memory.backend().window(Place { device, hbm }),
-            false => Ok(None),
+        // The caller's loop ends here: nothing went wrong.
+        let end = || {
+            log_debug!(Nrt, API, "Device {device} has no HBM {hbm} to map");
+            Status::InvalidHandle
         };
-        match window {
-            Ok(Some(window)) => Ok(window),
-            // The caller's loop ends here: nothing went wrong.
-            Ok(None) => {
-                log_debug!(Nrt, API, "Device {device} has no HBM {hbm} to map");
-                Err(Status::InvalidHandle)
-            }
-            Err(error) => {
-                log_error!(Tdrv, API, "Failed to map HBM {hbm} of device {device}: {error}");
-                Err(Status::Failure)
-            }
+        let map = HbmMap::of(self.memory.spec().arch);
+        if !map.mapped || hbm as usize >= map.bases.len() {
+            return Err(end());
         }
+        if self.cores().all(|core| core.device != device) {
+            log_error!(
+                Nrt,
+                API,
+                "No core of this process is on device {device}; ask about a device of its visible cores"
+            );
+            return Err(Status::Failure);
+        }
+        let window = self.memory.backend().window(Place { device, hbm }).map_err(|error| {
+            log_error!(Tdrv, API, "Failed to map HBM {hbm} of device {device}: {error}");
+            Status::Failure
+        })?;
+        window.ok_or_else(end)
     }
 
     /// `nrt_get_dmabuf_fd`: a descriptor of device memory at `va`. NRT_INVALID when peer-to-peer is

@@ -42,7 +42,6 @@ const LOOKED_AT: usize = 16;
 
 /// Memory of all devices of a simulated instance.
 pub struct FakeMemory {
-    arch: Arch,
     devices: Vec<u32>,
     hbms: Vec<Arc<Hbm>>,
 }
@@ -132,7 +131,7 @@ impl FakeMemory {
             Arc::new(Hbm { base, limit, end, process: Process::current(), window: OnceLock::new(), state })
         };
         let hbms = spec.devices.iter().flat_map(|_| map.bases.iter().map(|&base| hbm(base))).collect();
-        FakeMemory { arch: spec.arch, devices: spec.devices.clone(), hbms }
+        FakeMemory { devices: spec.devices.clone(), hbms }
     }
 
     /// `place` must be one of this instance.
@@ -175,10 +174,6 @@ impl DeviceMemory for FakeMemory {
     }
 
     fn window(&self, place: Place) -> std::result::Result<Option<(usize, usize)>, AllocError> {
-        // The V2 driver offers no such mapping (`facts/driver/cdev.md`, mmap).
-        if self.arch == Arch::Sunda {
-            return Ok(None);
-        }
         let hbm = self.hbm(place);
         let window = hbm.window(&hbm.state.lock()).map_err(AllocError::Host)?;
         Ok(Some((window.bytes().addr(), window.bytes().len())))
@@ -479,6 +474,5 @@ mod tests {
         let block = memory.alloc(place, 100).unwrap();
         let base = HbmMap::of(Arch::Cayman).bases[2];
         assert_eq!(block.addr().unwrap() - start, (block.physical_address() - base) as usize);
-        assert!(self::memory(Arch::Sunda, 32 << 30).window(Place { device: 0, hbm: 0 }).unwrap().is_none());
     }
 }

@@ -52,6 +52,8 @@ pub struct HbmMap {
     pub bases: &'static [u64],
     /// Bytes of one HBM on the silicon.
     pub bytes: u64,
+    /// The driver can map a whole HBM (`facts/driver/cdev.md`, mmap).
+    pub mapped: bool,
 }
 
 const V2_BASES: &[u64] = &[0, 0x10_0000_0000];
@@ -62,9 +64,9 @@ impl HbmMap {
     /// The layout of `arch`.
     pub const fn of(arch: Arch) -> HbmMap {
         match arch {
-            Arch::Sunda => HbmMap { bases: V2_BASES, bytes: 16 * GIB },
-            Arch::Cayman => HbmMap { bases: V3_BASES, bytes: 24 * GIB },
-            Arch::Mariana => HbmMap { bases: V3_BASES, bytes: 36 * GIB },
+            Arch::Sunda => HbmMap { bases: V2_BASES, bytes: 16 * GIB, mapped: false },
+            Arch::Cayman => HbmMap { bases: V3_BASES, bytes: 24 * GIB, mapped: true },
+            Arch::Mariana => HbmMap { bases: V3_BASES, bytes: 36 * GIB, mapped: true },
         }
     }
 }
@@ -180,7 +182,8 @@ pub trait DeviceMemory: Send + Sync {
     }
     /// How full one HBM is.
     fn usage(&self, place: Place) -> Usage;
-    /// Address and size of the mapping of a whole HBM; `None` where the driver has no such mapping.
+    /// Address and size of the mapping of a whole HBM, on generations that have one
+    /// ([`HbmMap::mapped`]); `None` where the driver knows none.
     fn window(&self, place: Place) -> std::result::Result<Option<(usize, usize)>, AllocError>;
     /// A dma-buf descriptor of the mapped range, for other drivers.
     fn export(&self, va: u64, size: u64) -> Result<OwnedFd>;
@@ -249,11 +252,6 @@ impl Memory {
     /// Visible logical cores.
     pub fn core_count(&self) -> usize {
         self.cores.len()
-    }
-
-    /// HBMs of one device.
-    pub fn hbm_count(&self) -> u32 {
-        HbmMap::of(self.spec.arch).bases.len() as u32
     }
 
     /// Take device memory for logical core `vnc`, which must be visible.

@@ -427,6 +427,16 @@ fn hbm_windows_end_with_invalid_handle() {
 }
 
 #[test]
+fn a_device_without_a_core_of_this_process_has_no_window() {
+    let store = |arch| TensorStore::fake(Spec { visible: vec![0], ..spec(arch, 1) }).unwrap();
+    let trn2 = store(Arch::Cayman);
+    assert!(trn2.hbm_window(0, 3).is_ok());
+    assert_eq!(trn2.hbm_window(1, 0), Err(Status::Failure));
+    assert_eq!(trn2.hbm_window(1, 4), Err(Status::InvalidHandle), "the end comes first");
+    assert_eq!(store(Arch::Sunda).hbm_window(1, 0), Err(Status::InvalidHandle));
+}
+
+#[test]
 fn dmabuf_needs_peer_to_peer_and_a_real_device() {
     for (p2p, funtime) in [(true, true), (false, true), (false, false), (true, false)] {
         let store = TensorStore::fake(Spec { p2p, funtime, ..spec(Arch::Cayman, 2) }).unwrap();
