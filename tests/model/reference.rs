@@ -52,6 +52,11 @@ impl Storage {
     pub fn pages(&self) -> usize {
         self.bytes.len().next_multiple_of(4096)
     }
+
+    /// Where they are on the device.
+    pub fn pages_at(&self) -> std::ops::Range<u64> {
+        self.physical..self.physical + self.pages() as u64
+    }
 }
 
 /// Which bytes of which storage.

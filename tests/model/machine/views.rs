@@ -4,10 +4,8 @@ use std::ffi::{CStr, CString, c_char};
 
 use proptest::sample::Index;
 
-use super::{
-    Answer, Info, Machine, NO_HOST_MEMORY, OK, RESOURCE, Told, UNTOUCHED, ensure, first, pointer, refused, show, text,
-    too_long,
-};
+use super::choices::{Told, pointer, show, text, too_long};
+use super::{Answer, Info, Machine, NO_HOST_MEMORY, OK, RESOURCE, UNTOUCHED, ensure, first, refused};
 use crate::ops::{Extent, Pick, Text};
 use crate::reference::{Place, Span, Storage, Tensor, pattern};
 
@@ -61,21 +59,28 @@ impl Machine<'_> {
         let storage = self.storages.len() - 1;
         self.made(handle, name, Some(Span { storage, start: 0, len: size }))?;
         if device {
-            self.settle(storage)?;
+            self.locate(storage)?;
         }
-        // Fresh memory of devices holds what its last owner left.
-        if self.backend.devices && placement != 2 {
+        // Fresh memory holds what its last owner left: on devices also that of another process.
+        if device || self.backend.devices && placement != 2 {
             let mut bytes = vec![0; size];
             // SAFETY: see above.
             let status = unsafe { (self.nrt.nrt_tensor_read)(handle, bytes.as_mut_ptr().cast(), 0, size) };
             ensure!(status == OK, "fresh memory cannot be read: {status}");
+            let (new, place) = (self.storages[storage].pages_at(), self.storages[storage].place);
+            let used = |old: &Storage| {
+                let pages = old.pages_at();
+                old.place == place && pages.start < new.end && new.start < pages.end
+            };
+            let nobodys = !self.backend.devices && !self.storages[..storage].iter().any(used);
+            ensure!(!nobodys || bytes.iter().all(|&byte| byte == 0), "memory nobody had before is not zero");
             self.storages[storage].bytes = bytes;
         }
         Ok(())
     }
 
     /// Learn where the memory of the newest tensor is; it must be nobody else's.
-    pub(super) fn settle(&mut self, storage: usize) -> Answer {
+    pub(super) fn locate(&mut self, storage: usize) -> Answer {
         let handle = self.tensors.last().expect("just made").handle;
         let mut info = Info { physical_address: 0, size: 0, hbm_index: -1 };
         // SAFETY: see above.
