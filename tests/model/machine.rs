@@ -1,18 +1,22 @@
 //! Runs calls on the library and on byte arrays, and says where they differ.
 
 mod bytes;
+mod choices;
 mod questions;
+mod queues;
 mod sets;
 mod views;
 
-use std::ffi::{CString, c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
 use std::fs::File;
 use std::io::Write;
 use std::ptr::{null, null_mut};
 
+use choices::{Told, pointer, show, text, too_long};
 use nrt_core::Status;
+use queues::Queues;
 
-use crate::ops::{Core, Extent, Op, Pick, Text};
+use crate::ops::Op;
 use crate::reference::{Backend, Place, Set, Span, Storage, Tensor, difference};
 use crate::shared::functions;
 
@@ -69,6 +73,11 @@ functions! {
     nrt_add_tensor_to_tensor_set: fn(usize, *const c_char, usize) -> u32;
     nrt_get_tensor_from_tensor_set: fn(usize, *const c_char, *mut usize) -> u32;
     nrt_destroy_tensor_set: fn(*mut usize);
+    nrta_tensor_read: fn(*mut c_void, usize, u64, u64, c_int, c_int, *mut u32, *mut u64) -> u32;
+    nrta_tensor_write: fn(usize, *const c_void, u64, u64, c_int, c_int, *mut u32, *mut u64) -> u32;
+    nrta_tensor_copy: fn(usize, u64, usize, u64, u64, c_int, c_int, *mut u32, *mut u64) -> u32;
+    nrta_is_completed: fn(u64, *mut u8) -> u32;
+    nrta_get_sequence: fn(u32, u32, c_int, *mut u64) -> u32;
 }
 
 const OK: u32 = Status::Success as u32;
@@ -96,50 +105,6 @@ macro_rules! ensure {
 }
 use ensure;
 
-/// An object as a call is told it: the handle, and the number of the object if it is alive.
-struct Told {
-    handle: usize,
-    alive: Option<usize>,
-}
-
-impl Told {
-    /// What a call that looks it up answers.
-    fn status(&self) -> u32 {
-        match (self.handle, self.alive) {
-            (0, _) => INVALID,
-            (_, None) => STALE,
-            _ => OK,
-        }
-    }
-}
-
-fn text(text: Text) -> Option<CString> {
-    let text = match text {
-        Text::Null => return None,
-        Text::Short(n) => format!("name{n}"),
-        Text::Longest => "x".repeat(4096),
-        Text::TooLong => "x".repeat(4097),
-    };
-    Some(CString::new(text).expect("no NUL"))
-}
-
-/// As it is printed.
-fn show(text: Option<&CString>) -> String {
-    match text {
-        None => "NULL".into(),
-        Some(text) if text.as_bytes().len() > 20 => format!("<{} bytes>", text.as_bytes().len()),
-        Some(text) => format!("{:?}", text.to_string_lossy()),
-    }
-}
-
-fn pointer(text: Option<&CString>) -> *const c_char {
-    text.map_or(null(), |text| text.as_ptr())
-}
-
-fn too_long(text: Option<&CString>) -> bool {
-    text.is_some_and(|text| text.as_bytes().len() > 4096)
-}
-
 /// First of several answers that is none of success, in the order in which a call looks.
 fn first(answers: &[u32]) -> u32 {
     answers.iter().copied().find(|&status| status != OK).unwrap_or(OK)
@@ -160,14 +125,15 @@ pub struct Machine<'a> {
     tensors: Vec<Tensor>,
     sets: Vec<Set>,
     storages: Vec<Storage>,
+    queues: Queues,
 }
 
 // SAFETY of the calls below: pointers are NULL or those of live locals, of vectors of the length that is told, or of
 // buffers that live as long as the process; a length that is told for more is one the call has to refuse.
 impl<'a> Machine<'a> {
     pub fn new(nrt: &'a Nrt, backend: &'a Backend, transcript: File) -> Machine<'a> {
-        let (tensors, sets, storages) = (Vec::new(), Vec::new(), Vec::new());
-        Machine { nrt, backend, transcript, up: false, cycle: 0, tensors, sets, storages }
+        let (tensors, sets, storages, queues) = (Vec::new(), Vec::new(), Vec::new(), Queues::default());
+        Machine { nrt, backend, transcript, up: false, cycle: 0, tensors, sets, storages, queues }
     }
 
     /// Run a sequence from the first init to the last close.
@@ -194,77 +160,6 @@ impl<'a> Machine<'a> {
 
     fn gate(&self) -> u32 {
         if self.up { OK } else { UNINITIALIZED }
-    }
-
-    // ---- choices ---------------------------------------------------------------------------
-
-    /// The choice among handles, of which some are alive, and how it is printed.
-    fn told(pick: &Pick, prefix: char, objects: &[(usize, bool)]) -> Option<(Told, String)> {
-        let live: Vec<usize> = (0..objects.len()).filter(|&n| objects[n].1).collect();
-        match pick {
-            Pick::Live(_) if live.is_empty() => None,
-            Pick::Ever(_) if objects.is_empty() => None,
-            Pick::Live(index) => {
-                let n = *index.get(&live);
-                Some((Told { handle: objects[n].0, alive: Some(n) }, format!("{prefix}{n}")))
-            }
-            Pick::Ever(index) => {
-                let n = index.index(objects.len());
-                let alive = objects[n].1.then_some(n);
-                Some((Told { handle: objects[n].0, alive }, format!("{prefix}{n}")))
-            }
-            Pick::Null => Some((Told { handle: 0, alive: None }, "NULL".into())),
-            Pick::Bogus(index) => {
-                let near = objects.first().map_or(8, |object| object.0);
-                let handle = [1, usize::MAX, near + 1, near + 8, near.wrapping_sub(64), &raw const near as usize];
-                let handle = *index.get(&handle);
-                Some((Told { handle, alive: None }, format!("{handle:#x}")))
-            }
-        }
-    }
-
-    fn tensor(&self, pick: &Pick) -> Option<(Told, String)> {
-        let objects: Vec<_> = self.tensors.iter().map(|tensor| (tensor.handle, tensor.live)).collect();
-        Self::told(pick, 't', &objects)
-    }
-
-    fn set(&self, pick: &Pick) -> Option<(Told, String)> {
-        let objects: Vec<_> = self.sets.iter().map(|set| (set.handle, set.live)).collect();
-        Self::told(pick, 's', &objects)
-    }
-
-    /// Offset and size in something of `len` bytes.
-    fn numbers(extent: &Extent, len: usize) -> (usize, usize) {
-        match extent {
-            Extent::Whole => (0, len),
-            Extent::Part(at, size) => {
-                let at = at.index(len + 1);
-                (at, size.index(len - at + 1))
-            }
-            Extent::Past(at, over) => {
-                let at = at.index(len + 1);
-                (at, len - at + over)
-            }
-            Extent::Wild(offset, size) => (*offset, *size),
-        }
-    }
-
-    fn extent(&self, extent: &Extent, told: &Told) -> (usize, usize) {
-        Self::numbers(extent, told.alive.map_or(0, |n| self.tensors[n].len()))
-    }
-
-    fn core(&self, core: Core) -> i32 {
-        let last = self.backend.cores as i32 - 1;
-        match core {
-            Core::Some(n) => i32::from(n).min(last),
-            Core::Last => last,
-            Core::Behind => last + 1,
-            Core::Number(n) => n,
-        }
-    }
-
-    fn is_core(&self, core: i32) -> bool {
-        u32::try_from(core).is_ok_and(|core| core < self.backend.cores)
     }
 
     // ---- the model -------------------------------------------------------------------------
@@ -332,20 +227,18 @@ impl<'a> Machine<'a> {
         self.answered(status, OK)
     }
 
-    fn close(&mut self) {
+    fn close(&mut self) -> Answer {
         self.say("nrt_close()\n".into());
         // SAFETY: no precondition.
         unsafe { (self.nrt.nrt_close)() };
         self.up = false;
+        self.closed()
     }
 
     fn apply(&mut self, op: &Op) -> Answer {
         match op {
             Op::Init => self.init(),
-            Op::Close => {
-                self.close();
-                Ok(())
-            }
+            Op::Close => self.close(),
             Op::Allocate { placement, core, size, name } => self.allocate(*placement, self.core(*core), *size, *name),
             Op::Empty { name } => {
                 let name = text(*name);
@@ -402,18 +295,7 @@ impl<'a> Machine<'a> {
             }
             Op::Copy { from, extent, to, at } => {
                 let (Some(from), Some(to)) = (self.tensor(from), self.tensor(to)) else { return Ok(()) };
-                let (offset, mut size) = self.extent(extent, &from.0);
-                let room = to.0.alive.map_or(0, |n| self.tensors[n].len());
-                let at = match at {
-                    // Mostly where it fits.
-                    Extent::Part(at, _) => {
-                        if matches!(extent, Extent::Whole | Extent::Part(..)) {
-                            size = size.min(room);
-                        }
-                        at.index(room.saturating_sub(size) + 1)
-                    }
-                    at => Self::numbers(at, room).0,
-                };
+                let (offset, at, size) = self.copied(&from.0, extent, &to.0, at);
                 self.copy(from, offset, to, at, size)
             }
             Op::Shift { tensor, by, back } => {
@@ -521,6 +403,14 @@ impl<'a> Machine<'a> {
                 }
                 Ok(())
             }
+            Op::Queue { work, core, queue, missing, likely, times } => {
+                (0..*times).try_for_each(|_| self.queue(work, *core, *queue, *missing, *likely))
+            }
+            Op::Settle { which } => self.settle(which),
+            Op::IsCompleted { sequence, null } => self.poll(sequence, *null),
+            Op::LastCompleted { core, unit, queue, null } => {
+                self.last_completed(self.core(*core), *unit, *queue, *null)
+            }
         }
     }
 
@@ -556,7 +446,6 @@ impl<'a> Machine<'a> {
         for core in 0..self.backend.cores.min(8) {
             self.stats(core, 16, true)?;
         }
-        self.close();
-        Ok(())
+        self.close()
     }
 }

@@ -58,6 +58,31 @@ pub struct Piece {
     pub seed: u8,
 }
 
+/// Work for a queue.
+#[derive(Clone, Debug)]
+pub enum Work {
+    Read { tensor: Pick, extent: Extent },
+    Write { tensor: Pick, extent: Extent, seed: u8 },
+    Copy { from: Pick, extent: Extent, to: Pick, at: Extent },
+}
+
+/// A place that a call is not given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missing {
+    Buffer,
+    Status,
+    Sequence,
+}
+
+/// The sequence a question is about.
+#[derive(Clone, Debug)]
+pub enum Sequence {
+    /// One that was given out, perhaps in an earlier init.
+    Given(Index),
+    /// Any, by its parts.
+    Parts { core: u8, unit: u8, queue: u8, number: u64 },
+}
+
 /// One call, or a look at memory that C code takes without a call.
 #[derive(Clone, Debug)]
 pub enum Op {
@@ -182,6 +207,30 @@ pub enum Op {
     DestroySet {
         set: Pick,
     },
+    Queue {
+        work: Work,
+        /// None for the one the tensor was made for.
+        core: Option<Core>,
+        queue: i32,
+        missing: Option<Missing>,
+        /// Tensors the call takes, as long as some are there.
+        likely: bool,
+        times: u8,
+    },
+    /// Wait until some of what is queued is completed.
+    Settle {
+        which: Index,
+    },
+    IsCompleted {
+        sequence: Sequence,
+        null: bool,
+    },
+    LastCompleted {
+        core: Core,
+        unit: u32,
+        queue: i32,
+        null: bool,
+    },
 }
 
 fn index() -> impl Strategy<Value = Index> {
@@ -254,6 +303,46 @@ fn core() -> impl Strategy<Value = Core> {
     ]
 }
 
+fn queues() -> impl Strategy<Value = Op> {
+    let work = prop_oneof![
+        3 => (pick(), extent()).prop_map(|(tensor, extent)| Work::Read { tensor, extent }),
+        4 => (pick(), extent(), any::<u8>()).prop_map(|(tensor, extent, seed)| Work::Write { tensor, extent, seed }),
+        4 => (pick(), extent(), pick(), extent())
+            .prop_map(|(from, extent, to, at)| Work::Copy { from, extent, to, at }),
+    ];
+    let missing = prop::sample::select(vec![Missing::Buffer, Missing::Status, Missing::Sequence]);
+    let number = prop_oneof![3 => 0u64..9, 1 => Just((1 << 48) - 1)];
+    let sequence = prop_oneof![
+        3 => index().prop_map(Sequence::Given),
+        1 => (prop::sample::select(vec![0u8, 0, 1, 127, 255]), 0u8..5, 0u8..4, number)
+            .prop_map(|(core, unit, queue, number)| Sequence::Parts { core, unit, queue, number }),
+    ];
+    let null = || prop::bool::weighted(0.05);
+    prop_oneof![
+        30 => (
+            work,
+            prop::option::weighted(0.15, core()),
+            prop_oneof![40 => 0..2, 1 => prop::sample::select(vec![-1, 2, i32::MIN, i32::MAX])],
+            prop::option::weighted(0.03, missing),
+            prop::bool::weighted(0.9),
+            // Several at once keep a queue busy for a while.
+            prop_oneof![4 => Just(1), 1 => 2u8..30],
+        )
+            .prop_map(|(work, core, queue, missing, likely, times)| Op::Queue {
+                work,
+                core,
+                queue,
+                missing,
+                likely,
+                times
+            }),
+        3 => index().prop_map(|which| Op::Settle { which }),
+        3 => (sequence, null()).prop_map(|(sequence, null)| Op::IsCompleted { sequence, null }),
+        3 => (core(), prop_oneof![5 => 0u32..3, 1 => Just(3), 1 => Just(u32::MAX)], -1i32..4, null())
+            .prop_map(|(core, unit, queue, null)| Op::LastCompleted { core, unit, queue, null }),
+    ]
+}
+
 pub fn op() -> impl Strategy<Value = Op> {
     let placement = prop_oneof![6 => Just(0), 2 => Just(1), 3 => Just(2), 1 => Just(7), 1 => Just(u32::MAX)];
     let tensors = prop_oneof![
@@ -306,12 +395,14 @@ pub fn op() -> impl Strategy<Value = Op> {
         4 => (pick(), text()).prop_map(|(set, name)| Op::Get { set, name }),
         1 => pick().prop_map(|set| Op::DestroySet { set }),
     ];
+    // Boxed: the whole of it is too large for the stack of a test.
     prop_oneof![
-        30 => tensors,
-        50 => bytes,
-        10 => questions,
-        10 => sets,
-        2 => Just(Op::Init),
-        1 => Just(Op::Close),
+        30 => tensors.boxed(),
+        50 => bytes.boxed(),
+        10 => questions.boxed(),
+        10 => sets.boxed(),
+        40 => queues().boxed(),
+        2 => Just(Op::Init).boxed(),
+        1 => Just(Op::Close).boxed(),
     ]
 }

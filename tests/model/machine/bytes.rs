@@ -1,6 +1,7 @@
 //! Calls that move bytes, and programs that do so without a call.
 
-use super::{Answer, Batch, BatchOp, CLOSED, Machine, OK, SENTINEL, Told, first, refused};
+use super::choices::Told;
+use super::{Answer, Batch, BatchOp, CLOSED, Machine, OK, SENTINEL, first, refused};
 use crate::ops::{Extent, Pick, Piece};
 use crate::reference::{Place, difference, pattern};
 
@@ -49,6 +50,14 @@ impl Machine<'_> {
             let Some((tensor, shown)) = self.tensor(pick) else { return Ok(()) };
             let numbers: Vec<_> = pieces.iter().map(|piece| self.extent(&piece.extent, &tensor)).collect();
             told.push((tensor, shown, numbers));
+        }
+        if skip_wait {
+            for (tensor, _, numbers) in &told {
+                for &(offset, size) in numbers {
+                    let Some(range) = self.range(tensor, offset, size) else { continue };
+                    self.quiet(&range, write)?;
+                }
+            }
         }
         let mut buffers: Vec<Vec<Vec<u8>>> = told
             .iter()
@@ -154,6 +163,7 @@ impl Machine<'_> {
         let (offset, size) = self.extent(extent, &told);
         let Some(va) = self.va(&told, &shown)? else { return Ok(()) };
         let Some(range) = self.tensors[n].range(offset, size) else { return Ok(()) };
+        self.quiet(&range, true)?;
         let there: *mut u8 = std::ptr::with_exposed_provenance_mut(va + offset);
         // SAFETY: the range is inside the tensor, which is mapped there.
         let have = unsafe { std::slice::from_raw_parts(there, size) }.to_vec();

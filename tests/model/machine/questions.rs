@@ -2,7 +2,8 @@
 
 use std::ptr::null_mut;
 
-use super::{Answer, Info, Machine, OK, STALE, Told, UNTOUCHED, ensure, first, refused};
+use super::choices::Told;
+use super::{Answer, Info, Machine, OK, STALE, UNTOUCHED, ensure, first, refused};
 use crate::reference::{Place, Span};
 
 // SAFETY of the calls: as in `machine.rs`.
@@ -65,6 +66,7 @@ impl Machine<'_> {
     }
 
     pub(super) fn stats(&mut self, core: u32, room: usize, tell: bool) -> Answer {
+        self.forget_orphans()?;
         let mut stats = [UNTOUCHED; 2];
         let mut written = UNTOUCHED;
         let out = if tell { &raw mut written } else { null_mut() };

@@ -1,6 +1,7 @@
 //! Calls on tensor sets.
 
-use super::{Answer, FAILURE, Machine, OK, STALE, UNTOUCHED, ensure, first, pointer, refused, show, text, too_long};
+use super::choices::{pointer, show, text, too_long};
+use super::{Answer, FAILURE, Machine, OK, STALE, UNTOUCHED, ensure, first, refused};
 use crate::ops::{Pick, Text};
 
 // SAFETY of the calls: as in `machine.rs`.
