@@ -57,8 +57,8 @@ impl Tool {
     }
 
     /// The program works, and the tool has nothing to say.
-    fn finds_nothing_in(&self, program: &str) {
-        let output = self.output(program, &[]);
+    fn finds_nothing_in(&self, program: &str, arguments: &[&str]) {
+        let output = self.output(program, arguments);
         let text = text(&output);
         assert!(output.status.success(), "{program} under {}: {}\n{text}", self.name, output.status);
         let scenarios = text.lines().find(|line| line.contains(" scenarios, ")).unwrap_or("done");
@@ -79,16 +79,16 @@ fn text(output: &Output) -> String {
 
 /// One test for each program and tool.
 macro_rules! programs {
-    ($tool:ident: $($name:ident $program:literal;)*) => {
+    ($tool:ident: $($name:ident $program:literal $($argument:literal)*;)*) => {
         $(#[test]
         fn $name() {
-            $tool.finds_nothing_in($program);
+            $tool.finds_nothing_in($program, &[$($argument),*]);
         })*
     };
 }
 
-// `fork` is not among them: a child that is forked while another thread allocates waits for ever in gcc 12's own
-// allocator of the sanitizer.
+// `fork` is not among them, and of `async` not the scenario that forks while workers run: a child that is forked while
+// another thread allocates waits for ever in gcc 12's own allocator of the sanitizer.
 programs! { ADDRESS:
     address_sanitizer_finds_nothing_in_lifecycle "lifecycle";
     address_sanitizer_finds_nothing_in_tensors "tensors";
@@ -96,15 +96,18 @@ programs! { ADDRESS:
     address_sanitizer_finds_nothing_in_reports "reports";
     address_sanitizer_finds_nothing_in_threads "threads";
     address_sanitizer_finds_nothing_in_hammer "hammer";
+    address_sanitizer_finds_nothing_in_async "async" "no-fork";
 }
 
-// One thread at a time and each many times slower: the programs with thousands of rounds are left out.
+// One thread at a time and each many times slower: the programs with thousands of rounds are left out. A child that
+// `async` forks has lost what only the other threads had.
 programs! { VALGRIND:
     valgrind_finds_nothing_in_lifecycle "lifecycle";
     valgrind_finds_nothing_in_tensors "tensors";
     valgrind_finds_nothing_in_builders "builders";
     valgrind_finds_nothing_in_reports "reports";
     valgrind_finds_nothing_in_hammer "hammer";
+    valgrind_finds_nothing_in_async "async" "no-fork";
 }
 
 #[test]
@@ -115,7 +118,8 @@ fn the_tools_find_a_leak_and_a_wrong_read() {
     VALGRIND.finds("read", "Invalid read of size 1");
 }
 
-/// `hammer` for tensors, `threads` for init and close under calls of all kinds.
+/// `hammer` for tensors, `threads` for init and close under calls of all kinds, `async` for queues; its scenario that
+/// forks is left out, because the tool has no support for threads in such a child.
 #[test]
 fn thread_sanitizer_finds_nothing_in_ten_seconds_of_eight_threads_and_finds_a_race() {
     let tree = tempfile::tempdir().expect("a temporary folder can be made");
@@ -125,7 +129,7 @@ fn thread_sanitizer_finds_nothing_in_ten_seconds_of_eight_threads_and_finds_a_ra
         let output = script.arg(tree.path()).args(arguments).output().expect("the script is in the repository");
         (output.status.success(), text(&output))
     };
-    let (clean, said) = sanitize(&["hammer", "10", "--", "threads"]);
+    let (clean, said) = sanitize(&["hammer", "10", "--", "threads", "--", "async", "no-fork"]);
     assert!(clean, "{said}");
     println!("{}", said.trim_end());
     let (clean, said) = sanitize(&["wrong", "race"]);

@@ -202,22 +202,23 @@ static void no_such_sequence(void)
 static void waiting_calls_wait_for_queued_work(void)
 {
     static unsigned char in[LARGE], out[LARGE];
-    NRT_STATUS ret = UNWRITTEN;
+    /* One for each: nothing says which is written first. */
+    NRT_STATUS ret[3] = {UNWRITTEN, UNWRITTEN, UNWRITTEN};
     nrta_seq_t seq = 0;
     start("trn1.2xlarge");
     nrt_tensor_t *t = tensor(NRT_TENSOR_PLACEMENT_DEVICE, 0, LARGE);
     memset(in, 'a', LARGE);
-    EXPECT_EQ(nrta_tensor_write(t, in, 0, LARGE, 0, 0, &ret, &seq), NRT_SUCCESS);
+    EXPECT_EQ(nrta_tensor_write(t, in, 0, LARGE, 0, 0, &ret[0], &seq), NRT_SUCCESS);
     EXPECT_EQ(nrt_tensor_read(t, back, LARGE - SIZE, SIZE), NRT_SUCCESS);
     EXPECT(memcmp(back, in, SIZE) == 0);
-    EXPECT_EQ(nrta_tensor_read(out, t, 0, LARGE, 0, 1, &ret, &seq), NRT_SUCCESS);
+    EXPECT_EQ(nrta_tensor_read(out, t, 0, LARGE, 0, 1, &ret[1], &seq), NRT_SUCCESS);
     EXPECT_EQ(nrt_tensor_memset(t, 0, 'b', LARGE), NRT_SUCCESS);
     EXPECT(memcmp(in, out, LARGE) == 0);
     /* A tensor may go before the work on it: its bytes stay until then. */
-    EXPECT_EQ(nrta_tensor_read(out, t, 0, LARGE, 0, 1, &ret, &seq), NRT_SUCCESS);
+    EXPECT_EQ(nrta_tensor_read(out, t, 0, LARGE, 0, 1, &ret[2], &seq), NRT_SUCCESS);
     nrt_tensor_free(&t);
     completed(seq);
-    EXPECT_EQ(ret, NRT_SUCCESS);
+    EXPECT_EQ(ret[2], NRT_SUCCESS);
     EXPECT(out[0] == 'b' && out[LARGE - 1] == 'b');
     nrt_close();
 }
@@ -272,25 +273,26 @@ static int threads_of_this_process(void)
     return (int)about_thread(main_thread, "Threads: %llu");
 }
 
-/* Close carries everything out, leaves no thread, and the next cycle counts from 1 again. */
+/* Close carries everything out, leaves no thread of its own, and the next cycle counts from 1 again. */
 static void close_drains_and_init_starts_again(void)
 {
     static NRT_STATUS ret[QUEUED];
     nrta_seq_t seq = 0;
     bool done = false;
+    int others = threads_of_this_process();
     for (int cycle = 0; cycle < 2; cycle++) {
         start("trn1.2xlarge");
-        EXPECT_EQ(threads_of_this_process(), 1);
+        EXPECT_EQ(threads_of_this_process(), others);
         EXPECT_EQ(nrta_is_completed(1, &done), NRT_INVALID);
         nrt_tensor_t *t = tensor(NRT_TENSOR_PLACEMENT_DEVICE, 0, SIZE);
-        EXPECT_EQ(threads_of_this_process(), 1);
+        EXPECT_EQ(threads_of_this_process(), others);
         memset(ret, 0xff, sizeof ret);
         for (int i = 0; i < QUEUED; i++)
             EXPECT_EQ(nrta_tensor_write(t, data, 0, SIZE, 0, 0, &ret[i], &seq), NRT_SUCCESS);
         EXPECT_EQ(seq, QUEUED);
-        EXPECT_EQ(threads_of_this_process(), 2);
+        EXPECT_EQ(threads_of_this_process(), others + 1);
         nrt_close();
-        EXPECT_EQ(threads_of_this_process(), 1);
+        EXPECT_EQ(threads_of_this_process(), others);
         for (int i = 0; i < QUEUED; i++)
             EXPECT_EQ(ret[i], NRT_SUCCESS);
         EXPECT_EQ(nrta_tensor_write(t, data, 0, SIZE, 0, 0, &ret[0], &seq), NRT_UNINITIALIZED);
@@ -310,16 +312,17 @@ static void workers_run_no_handlers_of_the_program(void)
     /* The system fills a part of each. */
     static sigset_t before, after;
     start("trn1.2xlarge");
-    nrt_tensor_t *t = tensor(NRT_TENSOR_PLACEMENT_DEVICE, 0, SIZE);
+    nrt_tensor_t *t = tensor(NRT_TENSOR_PLACEMENT_DEVICE, 1, SIZE);
     pthread_sigmask(SIG_SETMASK, NULL, &before);
-    EXPECT_EQ(nrta_tensor_write(t, data, 0, SIZE, 0, 0, &ret, &seq), NRT_SUCCESS);
+    EXPECT_EQ(nrta_tensor_write(t, data, 0, SIZE, 1, 0, &ret, &seq), NRT_SUCCESS);
     pthread_sigmask(SIG_SETMASK, NULL, &after);
     EXPECT(memcmp(&before, &after, sizeof before) == 0);
     completed(seq);
     DIR *threads = opendir("/proc/self/task");
     for (struct dirent *entry = readdir(threads); entry != NULL; entry = readdir(threads)) {
         unsigned long long blocked = about_thread(entry->d_name, "SigBlk: %llx");
-        if (atoi(entry->d_name) == 0 || atoi(entry->d_name) == getpid())
+        /* A tool that looks on may have threads of its own. */
+        if (about_thread(entry->d_name, "Name: nrt c%llu xu0q0") != 1)
             continue;
         workers++;
         for (int number = 1; number < SIGSYS; number++) {
@@ -366,6 +369,7 @@ static void *submit_until_closed(void *unused)
 
 static void close_meets_submissions(void)
 {
+    int others = threads_of_this_process();
     for (int round = 0; round < 10; round++) {
         pthread_t thread;
         nrta_seq_t last = 0;
@@ -376,7 +380,7 @@ static void close_meets_submissions(void)
             EXPECT_EQ(nrta_get_sequence(0, NRTA_XU_TENSOR_OP, 0, &last), NRT_SUCCESS);
         nrt_close();
         pthread_join(thread, NULL);
-        EXPECT_EQ(threads_of_this_process(), 1);
+        EXPECT_EQ(threads_of_this_process(), others);
         nrt_tensor_free(&shared);
     }
 }
@@ -447,7 +451,8 @@ static void implicit_mode_excludes_the_explicit_calls(void)
     nrt_close();
 }
 
-int main(void)
+/* `async no-fork` leaves out what tools that look on cannot stand. */
+int main(int argc, char **argv)
 {
     RUN(bytes_go_in_copied_and_out, QUIET);
     RUN(refusals_come_in_order_and_change_nothing,
@@ -473,7 +478,8 @@ int main(void)
     RUN(close_drains_and_init_starts_again, PRINTS("NRT uninitialized"));
     RUN(workers_run_no_handlers_of_the_program, QUIET);
     RUN(close_meets_submissions, PRINTS("!internal error"));
-    RUN(forked_children_are_refused, PRINTS("Incompatible runtime state: NRT_STATE_CHILD"));
+    if (argc < 2 || strcmp(argv[1], "no-fork") != 0)
+        RUN(forked_children_are_refused, PRINTS("Incompatible runtime state: NRT_STATE_CHILD"));
     RUN(implicit_mode_excludes_the_explicit_calls,
         PRINTS("Explicit async API cannot be used in implicit async mode (where "
                "NEURON_RT_ASYNC_EXEC_MAX_INFLIGHT_REQUESTS is set). \n",

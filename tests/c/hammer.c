@@ -1,10 +1,12 @@
 /* Eight threads use the same tensors and sets: `hammer` does a fixed amount of work, `hammer N` goes on for N seconds. */
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <time.h>
 
 #include "check.h"
 #include "nrt/nrt.h"
+#include "nrt/nrt_async.h"
 
 enum { THREADS = 8, ROUNDS = 400, SLOTS = 16, SIZE = 256 };
 
@@ -128,6 +130,29 @@ static void own_bytes(uint32_t *random, nrt_tensor_t *a, nrt_tensor_t *b)
     EXPECT(memcmp(in, out, size) == 0);
 }
 
+/* Four threads share a queue; each finds its own work done in order. The last sequence tells of all three. */
+static void queued_bytes(uint32_t *random, int queue, nrt_tensor_t *a, nrt_tensor_t *c)
+{
+    unsigned char in[SIZE], out[SIZE];
+    NRT_STATUS ret[3] = {NRT_FAILURE, NRT_FAILURE, NRT_FAILURE};
+    nrta_seq_t seq[3], last;
+    size_t size = 1 + next(random) % SIZE, at = next(random) % (SIZE - size + 1);
+    bool done = false;
+
+    for (size_t i = 0; i < size; i++)
+        in[i] = (unsigned char)next(random);
+    EXPECT_EQ(nrta_tensor_write(a, in, at, size, 1, queue, &ret[0], &seq[0]), NRT_SUCCESS);
+    EXPECT_EQ(nrta_tensor_copy(a, at, c, 0, size, 1, queue, &ret[1], &seq[1]), NRT_SUCCESS);
+    EXPECT_EQ(nrta_tensor_read(out, c, 0, size, 1, queue, &ret[2], &seq[2]), NRT_SUCCESS);
+    EXPECT(seq[0] < seq[1] && seq[1] < seq[2]);
+    for (; !done; sched_yield())
+        EXPECT_EQ(nrta_is_completed(seq[2], &done), NRT_SUCCESS);
+    EXPECT(ret[0] == NRT_SUCCESS && ret[1] == NRT_SUCCESS && ret[2] == NRT_SUCCESS);
+    EXPECT(memcmp(in, out, size) == 0);
+    EXPECT_EQ(nrta_get_sequence(1, NRTA_XU_TENSOR_OP, queue, &last), NRT_SUCCESS);
+    EXPECT(last >= seq[2]);
+}
+
 static void questions(uint32_t *random)
 {
     nrt_tensor_t *t = atomic_load(&slots[next(random) % SLOTS]);
@@ -150,6 +175,7 @@ static void *hammer(void *number)
 {
     uint32_t random = 0x9e3779b9u * (1 + (uint32_t)(uintptr_t)number);
     nrt_tensor_t *a = make(NRT_TENSOR_PLACEMENT_DEVICE, 1), *b = make(NRT_TENSOR_PLACEMENT_VIRTUAL, -1);
+    nrt_tensor_t *c = make(NRT_TENSOR_PLACEMENT_DEVICE, 1);
 
     /* Handles of tensors that are never freed were made before any was: no stale one is the same. */
     pthread_barrier_wait(&start);
@@ -162,10 +188,13 @@ static void *hammer(void *number)
             sets(&random);
         if (round % 4 == 2)
             questions(&random);
+        if (round % 4 == 3)
+            queued_bytes(&random, (int)(uintptr_t)number % 2, a, c);
     }
     pthread_barrier_wait(&start);
     nrt_tensor_free(&a);
     nrt_tensor_free(&b);
+    nrt_tensor_free(&c);
     return NULL;
 }
 

@@ -429,7 +429,9 @@ int main(void)
     RUN(the_tensor_after_the_last_is_none, ALL_CALLS);
     RUN(a_set_is_none, ALL_CALLS);
     RUN(what_is_no_set_is_refused, PRINTS("nrt_get_tensor_from_tensor_set ", "nrt_destroy_tensor_set "));
-    RUN(more_than_4_gib, PRINTS("Cannot read 101 bytes at offset 4296015772"));
+    /* Not where somebody made the HBMs smaller. */
+    if (getenv("OPENNRT_HBM_MIB") == NULL)
+        RUN(more_than_4_gib, PRINTS("Cannot read 101 bytes at offset 4296015772"));
     RUN(batches_stop_at_the_first_failure, PRINTS("nrt_tensor_write_batch "));
     RUN(names_are_copied, QUIET);
     RUN(a_name_longer_than_a_path_is_refused, PRINTS("name is longer than 4096 bytes"));

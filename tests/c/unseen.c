@@ -1,24 +1,37 @@
-/* Two things of the standard library that ThreadSanitizer does not see, told to it; scripts/sanitize.sh puts them in place.
+/* Three things of the standard library that ThreadSanitizer does not see, told to it; scripts/sanitize.sh puts them in place.
  *
  * The reference counts of Arc end an object with an acquire fence after the decrement. The sanitizer takes no notice of
  * fences; the library's own build for it has loads instead. Here a fence takes over what was released to the number that
  * the thread counted down last, which is what the fence means.
  *
  * A mutex that is taken after a wait is taken in code that was compiled without the sanitizer. Here that taking is
- * told: what the last owner released belongs to the new one. */
+ * told: what the last owner released belongs to the new one. So is a wait for a condition, which gives the mutex away
+ * and takes it again. */
 #include <stdint.h>
 
 extern void __tsan_acquire(void *at);
+extern void __tsan_release(void *at);
 
 #ifdef MUTEX
 
 /* `&self` of std's Mutex on Linux, whose first and only part is the futex. */
-void WRAP(__real_)(uint32_t *mutex);
-void WRAP(__wrap_)(uint32_t *mutex);
+void CONTENDED(__real_)(uint32_t *mutex);
+void CONTENDED(__wrap_)(uint32_t *mutex);
 
-void WRAP(__wrap_)(uint32_t *mutex)
+void CONTENDED(__wrap_)(uint32_t *mutex)
 {
-    WRAP(__real_)(mutex);
+    CONTENDED(__real_)(mutex);
+    __tsan_acquire(mutex);
+}
+
+/* `&self` of its Condvar, and the mutex that belongs to it. */
+void WAIT(__real_)(uint32_t *condvar, uint32_t *mutex);
+void WAIT(__wrap_)(uint32_t *condvar, uint32_t *mutex);
+
+void WAIT(__wrap_)(uint32_t *condvar, uint32_t *mutex)
+{
+    __tsan_release(mutex);
+    WAIT(__real_)(condvar, mutex);
     __tsan_acquire(mutex);
 }
 
