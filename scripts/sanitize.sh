@@ -20,22 +20,24 @@ trap 'rm -f "$log"' EXIT
 std=$(rustc --print sysroot)/lib/rustlib/$triple/lib
 
 # The standard library comes without instrumentation and cannot be built here. What of it matters is either generic, and
-# so compiled with our crates, or one of three things that tests/c/unseen.c tells the runtime about.
+# so compiled with our crates, or one of four things that tests/c/unseen.c tells the runtime about.
 symbols=$(readelf -sW "$std"/libstd-*.rlib 2>/dev/null)
 symbol() { awk -v pattern="^_R.*$1\$" '$NF ~ pattern && !seen++ { print $NF }' <<<"$symbols"; }
 contended=$(symbol 5mutex5futex.*5Mutex14lock_contended)
 wait=$(symbol 7condvar5futex.*7Condvar4wait)
+once=$(symbol 4once5futex.*4Once4call)
 [ -n "$contended" ] || die "this toolchain's mutex has no lock_contended any more; look at tests/c/unseen.c"
 [ -n "$wait" ] || die "this toolchain's condition has no wait any more; look at tests/c/unseen.c"
+[ -n "$once" ] || die "this toolchain's Once has no call any more; look at tests/c/unseen.c"
 gcc -std=gnu11 -O2 -Wall -Wextra -Werror -fPIC -DMUTEX -c tests/c/unseen.c -o "$out/mutex.o" \
-    "-DCONTENDED(kind)=kind##$contended" "-DWAIT(kind)=kind##$wait"
+    "-DCONTENDED(kind)=kind##$contended" "-DWAIT(kind)=kind##$wait" "-DONCE(kind)=kind##$once"
 gcc -std=gnu11 -O2 -Wall -Wextra -Werror -c tests/c/unseen.c -o "$out/fence.o"
 objcopy --redefine-sym __tsan_atomic64_fetch_sub=real_tsan_atomic64_fetch_sub \
     --redefine-sym __tsan_atomic_thread_fence=real_tsan_atomic_thread_fence "$std/librustc-stable_rt.tsan.a" "$out/runtime.a"
 
 # The sanitizer flags are unstable; this lets the stable compiler take them.
 export RUSTC_BOOTSTRAP=1
-flags="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer -Clink-arg=-Wl,--wrap=$contended,--wrap=$wait"
+flags="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer -Clink-arg=-Wl,--wrap=$contended,--wrap=$wait,--wrap=$once"
 flags+=" -Clink-arg=$out/mutex.o"
 RUSTFLAGS=$flags cargo build --package nrt --lib --target $triple --target-dir "$out" >"$log" 2>&1 || {
     cat "$log" >&2
