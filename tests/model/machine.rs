@@ -132,7 +132,7 @@ pub struct Machine<'a> {
 // buffers that live as long as the process; a length that is told for more is one the call has to refuse.
 impl<'a> Machine<'a> {
     pub fn new(nrt: &'a Nrt, backend: &'a Backend, transcript: File) -> Machine<'a> {
-        let (tensors, sets, storages, queues) = (Vec::new(), Vec::new(), Vec::new(), Queues::default());
+        let (tensors, sets, storages, queues) = (Vec::new(), Vec::new(), Vec::new(), Queues::new());
         Machine { nrt, backend, transcript, up: false, cycle: 0, tensors, sets, storages, queues }
     }
 

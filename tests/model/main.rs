@@ -16,6 +16,7 @@ mod reference;
 #[path = "../common/shared.rs"]
 mod shared;
 
+use std::cell::Cell;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::sync::OnceLock;
@@ -64,12 +65,19 @@ fn sequences(backend: &Backend, cases: u32, variables: &[(&str, &OsStr)]) {
     let mut all = vec![("NEURON_RT_LOG_LEVEL", OsStr::new("QUIET")), ("NEURON_LOGICAL_NC_CONFIG", OsStr::new(&lnc))];
     all.extend(variables);
     let nrt = nrt();
+    // Work in queues does not fail in every run: a shorter sequence gets some more chances to fail, too.
+    let failed = Cell::new(false);
     let config = ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() };
     let result = TestRunner::new(config).run(&prop::collection::vec(ops::op(), 1..80), |ops| {
         let run = |transcript: &mut File| {
+            // SAFETY: no precondition. A call that never comes back ends the process.
+            unsafe { libc::alarm(60) };
             Machine::new(nrt, backend, transcript.try_clone().expect("a descriptor is free")).run(&ops)
         };
-        child::in_child(&all, run).map_err(TestCaseError::fail)
+        let mut runs = 0..if failed.get() { 8 } else { 1 };
+        let result = runs.try_for_each(|_| child::in_child(&all, run));
+        failed.set(failed.get() || result.is_err());
+        result.map_err(TestCaseError::fail)
     });
     match result {
         Ok(()) => {}

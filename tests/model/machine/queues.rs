@@ -6,7 +6,10 @@
 //! work at once, which is what the model does. What was read and how it ended is looked at when completion is seen.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
+use std::io::Write;
 use std::ops::Range;
+use std::os::fd::{AsRawFd, FromRawFd};
 use std::ptr::null_mut;
 use std::thread::yield_now;
 
@@ -25,6 +28,20 @@ type Lane = (u8, u8);
 
 /// Bytes of a storage, and whether they are written.
 type Use = (usize, Range<usize>, bool);
+
+/// A tensor of a call, and where in it the bytes begin.
+struct Part {
+    told: Told,
+    shown: String,
+    offset: usize,
+    written: bool,
+}
+
+impl Part {
+    fn of((told, shown): (Told, String), offset: usize, written: bool) -> Part {
+        Part { told, shown, offset, written }
+    }
+}
 
 fn id(core: u8, unit: u8, queue: u8, number: u64) -> u64 {
     u64::from(core) << 56 | u64::from(queue) << 52 | u64::from(unit) << 48 | number
@@ -46,6 +63,16 @@ impl Lent {
     fn new(bytes: Vec<u8>) -> Lent {
         let len = bytes.len();
         Lent { start: Box::into_raw(bytes.into_boxed_slice()).cast(), len }
+    }
+
+    /// A status word on a page that its first write has to copy, which takes so long that a completion that comes too
+    /// early is seen before it.
+    fn status(page: &File) -> Lent {
+        let (access, private) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE);
+        // SAFETY: a new mapping of one page of a file.
+        let start = unsafe { libc::mmap(null_mut(), 4096, access, private, page.as_raw_fd(), 0) };
+        assert_ne!(start, libc::MAP_FAILED, "a page can be mapped");
+        Lent { start: start.cast(), len: 4 }
     }
 
     fn holds(self, what: &str, want: &[u8]) -> Answer {
@@ -75,7 +102,6 @@ struct Queue {
     items: VecDeque<Item>,
 }
 
-#[derive(Default)]
 pub(super) struct Queues {
     /// Those that took work in this init.
     lanes: BTreeMap<Lane, Queue>,
@@ -83,9 +109,18 @@ pub(super) struct Queues {
     given: Vec<u64>,
     /// Memory that is the program's again.
     back: Vec<Lent>,
+    /// What status words are mapped from: a page of [`SENTINEL`].
+    page: File,
 }
 
 impl Queues {
+    pub(super) fn new() -> Queues {
+        // SAFETY: a C string, and a descriptor that is nobody else's.
+        let mut page = unsafe { File::from_raw_fd(libc::memfd_create(c"status".as_ptr(), libc::MFD_CLOEXEC)) };
+        page.write_all(&[SENTINEL; 4096]).expect("a page can be written");
+        Queues { lanes: BTreeMap::new(), given: Vec::new(), back: Vec::new(), page }
+    }
+
     /// The program writes over what is its own again. Nobody else may read or write it any more.
     fn give_back(&mut self, lent: Lent) {
         // SAFETY: see `holds`.
@@ -207,47 +242,45 @@ impl Machine<'_> {
         missing: Option<Missing>,
         likely: bool,
     ) -> Answer {
-        // Tensors with the place of their bytes, and whether they are written.
-        let (told, size, seed): (Vec<((Told, String), usize, bool)>, usize, _) = match work {
+        let on_device = |n: usize| !likely || self.hbm(n).is_some();
+        let (one, other, size, seed) = match work {
             Work::Read { tensor, extent } | Work::Write { tensor, extent, .. } => {
-                let on_device = |n: usize| !likely || self.hbm(n).is_some();
                 let Some(told) = self.tensor_where(tensor, on_device) else { return Ok(()) };
                 let (offset, size) = self.extent(extent, &told.0);
                 let seed = if let Work::Write { seed, .. } = work { Some(*seed) } else { None };
-                (vec![(told, offset, seed.is_some())], size, seed)
+                (Part::of(told, offset, seed.is_some()), None, size, seed)
             }
             Work::Copy { from, extent, to, at } => {
-                let on_device = |n: usize| !likely || self.hbm(n).is_some();
                 let Some(from) = self.tensor_where(from, on_device) else { return Ok(()) };
                 let beside = from.0.alive.and_then(|n| self.hbm(n));
                 let Some(to) = self.tensor_where(to, |n| !likely || self.hbm(n) == beside) else { return Ok(()) };
                 let (offset, to_offset, size) = self.copied(&from.0, extent, &to.0, at);
-                (vec![(from, offset, false), (to, to_offset, true)], size, None)
+                (Part::of(from, offset, false), Some(Part::of(to, to_offset, true)), size, None)
             }
         };
+        let parts: Vec<Part> = [one].into_iter().chain(other).collect();
         let core = match core {
             Some(core) => self.core(core),
             None => {
-                let span = told[0].0.0.alive.and_then(|n| self.tensors[n].span);
+                let span = parts[0].told.alive.and_then(|n| self.tensors[n].span);
                 span.map_or(0, |span| self.storages[span.storage].core as i32).min(self.backend.cores as i32 - 1)
             }
         };
-        let copy = told.len() == 2;
-        let ranges: Vec<_> =
-            told.iter().map(|((told, _), offset, write)| (self.range(told, *offset, size), *write)).collect();
+        let copy = parts.len() == 2;
+        let ranges: Vec<_> = parts.iter().map(|part| self.range(&part.told, part.offset, size)).collect();
 
         // In the order of the checks.
-        let null = told.iter().any(|((told, _), ..)| told.handle == 0)
+        let null = parts.iter().any(|part| part.told.handle == 0)
             || missing.is_some_and(|missing| missing != Missing::Buffer || !copy);
-        let mut answers =
-            vec![self.gate(), refused(null), refused(!(0..2).contains(&queue)), refused(!self.is_core(core))];
-        for ((told, _), ..) in &told {
+        let no_queue = !(0..UNITS[0]).contains(&queue);
+        let mut answers = vec![self.gate(), refused(null), refused(no_queue), refused(!self.is_core(core))];
+        for Part { told, .. } in &parts {
             answers.push(told.status());
             answers.push(refused(told.alive.is_some_and(|n| self.hbm(n).is_none())));
         }
         if first(&answers) == OK {
-            let places: Vec<_> = told.iter().map(|((told, _), ..)| self.hbm(told.alive.expect("alive"))).collect();
-            let outside = ranges.iter().any(|(range, _)| range.is_none());
+            let places: Vec<_> = parts.iter().map(|part| self.hbm(part.told.alive.expect("alive"))).collect();
+            let outside = ranges.iter().any(Option::is_none);
             answers.push(refused(outside || places[0] != places[places.len() - 1]));
             let Some(own) = self.hbms(core as u32) else { return Ok(()) };
             answers.push(refused(!own.contains(&places[0].expect("on an HBM"))));
@@ -255,24 +288,24 @@ impl Machine<'_> {
         let want = first(&answers);
 
         let lane = (core as u8, queue as u8);
-        let uses: Vec<Use> = ranges
-            .iter()
-            .filter_map(|(range, write)| range.as_ref().map(|(storage, range)| (*storage, range.clone(), *write)))
-            .collect();
+        let used = |(range, part): (&Option<(usize, Range<usize>)>, &Part)| {
+            range.clone().map(|(storage, range)| (storage, range, part.written))
+        };
+        let uses: Vec<Use> = ranges.iter().zip(&parts).filter_map(used).collect();
         if want == OK {
             self.wait_for_others(Some(lane), &uses)?;
         }
 
         // A length that is refused needs no buffer.
-        let room = if ranges[0].0.is_some() { size } else { size.min(1 << 17) };
+        let room = if ranges[0].is_some() { size } else { size.min(1 << 17) };
         let buffer = Lent::new(match (copy, seed) {
             (true, _) => Vec::new(),
             (_, None) => vec![SENTINEL; room],
             (_, Some(seed)) => pattern(seed, room),
         });
-        let status = Lent::new(vec![SENTINEL; 4]);
+        let status = Lent::status(&self.queues.page);
         let mut sequence = UNTOUCHED as u64;
-        let shown: Vec<_> = told.iter().map(|((_, shown), offset, _)| format!("{shown}, {offset}")).collect();
+        let shown: Vec<_> = parts.iter().map(|part| format!("{}, {}", part.shown, part.offset)).collect();
         let lacks = missing.map_or(String::new(), |missing| format!(", without {missing:?}"));
         self.say(match seed {
             _ if copy => format!("nrta_tensor_copy({}, {size}, {core}, {queue}{lacks})", shown.join(", ")),
@@ -285,14 +318,12 @@ impl Machine<'_> {
         let bytes = if lacking(Missing::Buffer) { null_mut() } else { buffer.start.cast() };
         let word = if lacking(Missing::Status) { null_mut() } else { status.start.cast() };
         let given = if lacking(Missing::Sequence) { null_mut() } else { &raw mut sequence };
-        let ((one, _), offset, _) = &told[0];
-        let (handle, offset, length) = (one.handle, *offset as u64, size as u64);
+        let (handle, offset, length) = (parts[0].told.handle, parts[0].offset as u64, size as u64);
         // SAFETY: see above.
         let answer = unsafe {
             match seed {
                 _ if copy => {
-                    let ((to, _), at, _) = &told[1];
-                    let (to, at) = (to.handle, *at as u64);
+                    let (to, at) = (parts[1].told.handle, parts[1].offset as u64);
                     (self.nrt.nrta_tensor_copy)(handle, offset, to, at, length, core, queue, word, given)
                 }
                 None => (self.nrt.nrta_tensor_read)(bytes, handle, offset, length, core, queue, word, given),
