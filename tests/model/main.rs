@@ -67,14 +67,15 @@ fn sequences(backend: &Backend, cases: u32, variables: &[(&str, &OsStr)]) {
     let nrt = nrt();
     // Work in queues does not fail in every run: a shorter sequence gets some more chances to fail, too.
     let failed = Cell::new(false);
-    let config = ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() };
+    let config =
+        ProptestConfig { cases, failure_persistence: None, max_shrink_time: 60_000, ..ProptestConfig::default() };
     let result = TestRunner::new(config).run(&prop::collection::vec(ops::op(), 1..80), |ops| {
         let run = |transcript: &mut File| {
             // SAFETY: no precondition. A call that never comes back ends the process.
             unsafe { libc::alarm(60) };
             Machine::new(nrt, backend, transcript.try_clone().expect("a descriptor is free")).run(&ops)
         };
-        let mut runs = 0..if failed.get() { 8 } else { 1 };
+        let mut runs = 0..if failed.get() { 30 } else { 1 };
         let result = runs.try_for_each(|_| child::in_child(&all, run));
         failed.set(failed.get() || result.is_err());
         result.map_err(TestCaseError::fail)
