@@ -23,11 +23,14 @@ use std::{
     ptr,
     sync::{
         Mutex,
-        atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence},
+        atomic::{AtomicPtr, AtomicUsize, Ordering},
     },
 };
 
 use crate::forked::{ForkLocal, lock};
+use word::Word;
+
+mod word;
 
 /// How many frees pass at least before the address of a freed handle is given out again.
 pub const QUARANTINE: usize = 1024;
@@ -73,44 +76,6 @@ struct Slot<T: Object> {
 // SAFETY: the view and the object are shared as their types allow; the word says who may reach the
 // object, and only the last user gets it by value.
 unsafe impl<T: Object> Sync for Slot<T> {}
-
-/// Who uses the object of a slot: bit 63 whether it can be found, below it how many objects the slot
-/// has had, in the lower half the number of users, the registry itself among them.
-struct Word(AtomicU64);
-
-impl Word {
-    const LIVE: u64 = 1 << 63;
-    const USERS: u64 = (1 << 32) - 1;
-    const NEXT: u64 = 1 << 32;
-
-    /// Count one more user of an object that can be found.
-    #[inline]
-    fn enter(&self) -> bool {
-        let enter = |word: u64| (word & Self::LIVE != 0).then(|| word + 1);
-        self.0.fetch_update(Ordering::Acquire, Ordering::Relaxed, enter).is_ok()
-    }
-
-    /// Let the object be found no longer; the registry's use becomes the caller's.
-    fn hide(&self) -> bool {
-        self.0.fetch_and(!Self::LIVE, Ordering::AcqRel) & Self::LIVE != 0
-    }
-
-    /// Whether this was the last user.
-    #[inline]
-    fn leave(&self) -> bool {
-        let last = self.0.fetch_sub(1, Ordering::Release) & Self::USERS == 1;
-        if last {
-            // What the other users did is done before the object goes.
-            fence(Ordering::Acquire);
-        }
-        last
-    }
-
-    /// Which object this is of all the slot has had.
-    fn generation(&self) -> u64 {
-        self.0.load(Ordering::Relaxed) & !(Self::LIVE | Self::USERS)
-    }
-}
 
 /// All objects of one kind that C callers hold. Meant for a `static`.
 pub struct Registry<T: Object> {
@@ -160,10 +125,10 @@ impl<T: Object> Registry<T> {
     /// `None` when there is no slot for it (then `make` is not called).
     pub fn create(&'static self, make: impl FnOnce(Lease<T>) -> T) -> Option<Ref<T>> {
         let slot = self.reserve()?;
-        // SAFETY: the slot is empty and this thread's alone: nobody enters before the store below.
-        unsafe { (*slot.object.get()).write(make(Lease { slot })) };
-        let word = slot.word.generation() | Word::LIVE | 2;
-        slot.word.0.store(word, Ordering::Release);
+        slot.word.publish(|| {
+            // SAFETY: the slot is empty and this thread's alone: nobody enters before it is published.
+            unsafe { (*slot.object.get()).write(make(Lease { slot })) };
+        });
         Some(Ref { registry: self, slot })
     }
 
@@ -178,18 +143,7 @@ impl<T: Object> Registry<T> {
     #[inline]
     pub fn glance<R>(&'static self, handle: usize, look: impl Fn(&T::View) -> R) -> Option<R> {
         let Slot { view, word, .. } = self.find(handle)?;
-        loop {
-            let before = word.0.load(Ordering::Acquire);
-            if before & Word::LIVE == 0 {
-                return None;
-            }
-            let seen = look(view);
-            fence(Ordering::Acquire);
-            // Another number of users is no matter, another object is.
-            if (word.0.load(Ordering::Relaxed) ^ before) & !Word::USERS == 0 {
-                return Some(seen);
-            }
-        }
+        word.glance(|| look(view))
     }
 
     /// Take the object behind `handle` out: of any number of callers exactly one gets it.
@@ -303,7 +257,7 @@ impl<T: Object> Deref for Ref<T> {
 
 impl<T: Object> Clone for Ref<T> {
     fn clone(&self) -> Self {
-        self.slot.word.0.fetch_add(1, Ordering::Relaxed);
+        self.slot.word.share();
         Ref { ..*self }
     }
 }
@@ -311,15 +265,14 @@ impl<T: Object> Clone for Ref<T> {
 impl<T: Object> Drop for Ref<T> {
     #[inline]
     fn drop(&mut self) {
-        if !self.slot.word.leave() {
-            return;
+        let last = self.slot.word.leave(|| {
+            // SAFETY: the last user of an object nobody finds any more.
+            unsafe { (*self.slot.object.get()).assume_init_drop() };
+            self.slot.view.clear();
+        });
+        if last {
+            lock(self.registry.free.get()).put(self.slot);
         }
-        // SAFETY: the last user of an object nobody finds any more.
-        unsafe { (*self.slot.object.get()).assume_init_drop() };
-        self.slot.view.clear();
-        // The next owner learns of this store by the lock below.
-        self.slot.word.0.store((self.generation() + Word::NEXT) & !Word::LIVE, Ordering::Relaxed);
-        lock(self.registry.free.get()).put(self.slot);
     }
 }
 

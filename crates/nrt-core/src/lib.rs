@@ -14,6 +14,7 @@ pub mod inspect;
 pub mod instance;
 pub mod lifecycle;
 pub mod log;
+mod sync;
 pub mod tensor;
 pub mod version;
 

@@ -1,7 +1,11 @@
 //! Handles that are live, freed, bogus, or used by many at once.
 
 use super::*;
-use std::{collections::HashSet, sync::Barrier, thread};
+use std::{
+    collections::HashSet,
+    sync::{Barrier, atomic::AtomicU64},
+    thread,
+};
 
 #[repr(C, align(64))]
 struct Number(AtomicU64);

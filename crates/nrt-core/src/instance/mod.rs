@@ -4,6 +4,7 @@ use crate::{
     Result, Status,
     device::{self, Source, kernel::Host},
     log_error, log_warn,
+    sync::{AtomicPtr, Ordering},
 };
 use neuron_abi::{Arch, Family, Size};
 use std::{
@@ -14,11 +15,6 @@ use std::{
 
 pub mod name;
 pub mod publish;
-
-/// What [`publish`] builds on.
-mod sync {
-    pub(super) use std::sync::atomic::{AtomicPtr, Ordering};
-}
 
 use publish::Publish;
 
@@ -129,7 +125,7 @@ fn identify_host(host: &Host) -> Result<InstanceInfo> {
     Ok(InstanceInfo::new(family, size, revision(arch, stepping)))
 }
 
-static CACHED: Publish<InstanceInfo> = Publish::over(sync::AtomicPtr::new(ptr::null_mut()));
+static CACHED: Publish<InstanceInfo> = Publish::over(AtomicPtr::new(ptr::null_mut()));
 
 /// Who we are: computed at the first call that succeeds, the same for the life of the process.
 ///
@@ -155,7 +151,7 @@ pub const fn copy_len(len: usize) -> usize {
 /// The once-per-process remark about a structure longer than this library knows.
 fn oversize(len: usize, said: &AtomicBool) -> Option<String> {
     let known = size_of::<InstanceInfo>();
-    (len > known && !said.swap(true, sync::Ordering::Relaxed))
+    (len > known && !said.swap(true, Ordering::Relaxed))
         .then(|| format!("Not all fields will be returned, info size is: {len}, copy size is: {known}"))
 }
 
@@ -337,7 +333,7 @@ mod tests {
     /// A080: a failure leaves the cell empty, the first success stays (A092).
     #[test]
     fn only_success_is_published() {
-        let cell = Publish::over(sync::AtomicPtr::new(ptr::null_mut()));
+        let cell = Publish::over(AtomicPtr::new(ptr::null_mut()));
         assert_eq!(cell.get_or_try(|| Err::<u32, _>("no device")), Err("no device"));
         assert_eq!(cell.get(), None);
         assert_eq!(cell.get_or_try(|| Ok::<_, ()>(1)), Ok(&1));

@@ -1,9 +1,6 @@
 //! A value that is computed by whoever asks first and then never changes.
-//!
-//! The atomic type comes from the parent module, so that a model checker can run this very file
-//! over its own.
 
-use super::sync::{AtomicPtr, Ordering};
+use crate::sync::{AtomicPtr, Ordering};
 use std::ptr;
 
 /// Holds nothing, then one value for the rest of its life.

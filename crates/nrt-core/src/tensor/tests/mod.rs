@@ -10,6 +10,7 @@ use super::{
 };
 
 mod fork;
+mod gate;
 mod lifetime;
 mod order;
 mod threads;

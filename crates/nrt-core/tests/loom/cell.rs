@@ -1,17 +1,9 @@
-//! The publish cell under every interleaving: the file of the library, over the atomics of the
-//! model checker.
+//! The publish cell.
 
 use loom::{alloc::Track, cell::UnsafeCell, sync::Arc, thread};
 use std::ptr;
 
-#[path = "../src/instance/publish.rs"]
-mod publish;
-
-mod sync {
-    pub use loom::sync::atomic::{AtomicPtr, Ordering};
-}
-
-use publish::Publish;
+use crate::{publish::Publish, sync};
 
 /// A value whose reads the model checker orders and whose loss it reports.
 struct Record {
