@@ -107,6 +107,19 @@ fn whoever_leaves_last_wakes_all_who_wait() {
     }
 }
 
+/// A writer went before the reader; the next one waits for it, and gets in as well.
+#[test]
+fn writers_get_in_behind_a_reader_that_was_overtaken() {
+    with_switches(1, || {
+        let storage = Arc::new(Storage::default());
+        storage.gate.enter(Write);
+        let waiters = [Read, Write, Write].map(|access| start(&storage, access));
+        storage.gate.leave(Write);
+        waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
+        storage.assert_idle();
+    });
+}
+
 /// A reader that meets a writer in wait waits behind it, and gets in when it is through.
 #[test]
 fn a_writer_in_wait_keeps_new_readers_out_but_not_for_ever() {

@@ -24,8 +24,9 @@ unsafe impl Sync for Shared {}
 
 impl Shared {
     /// # Safety
-    /// The memory must be there, readable and writable, as long as the value is used, and nobody may
-    /// make a reference to its bytes meanwhile.
+    /// The memory must be there, readable and writable, as long as the value is used. Meanwhile nobody
+    /// may make a reference to its bytes, but for the buffer of a C caller who gives the address of a
+    /// tensor: no byte of that is touched other than by the copies below.
     pub unsafe fn new(start: *mut u8, len: usize) -> Shared {
         Shared { start, len }
     }
@@ -45,7 +46,7 @@ impl Shared {
     pub fn part(self, offset: usize, len: usize) -> Shared {
         let inside = offset.checked_add(len).is_some_and(|end| end <= self.len);
         assert!(inside, "{len} bytes at {offset} of {}", self.len);
-        // SAFETY: inside the memory.
+        // SAFETY: inside the memory or just behind it.
         Shared { start: unsafe { self.start.add(offset) }, len }
     }
 
@@ -53,7 +54,7 @@ impl Shared {
     #[inline]
     pub fn read(self, offset: usize, out: &mut [u8]) {
         let from = self.part(offset, out.len());
-        // SAFETY: both have `out.len()` bytes.
+        // SAFETY: both have `out.len()` bytes: one by the check above, one by its type.
         unsafe { move_bytes(out.as_mut_ptr(), from.start, from.len) }
     }
 
@@ -61,14 +62,14 @@ impl Shared {
     #[inline]
     pub fn write(self, offset: usize, data: &[u8]) {
         let to = self.part(offset, data.len());
-        // SAFETY: both have `data.len()` bytes.
+        // SAFETY: both have `data.len()` bytes: one by the check above, one by its type.
         unsafe { move_bytes(to.start, data.as_ptr(), to.len) }
     }
 
     /// Copy all of `from`, of the same length, as if through a third buffer.
     pub fn copy_from(self, from: Shared) {
         assert_eq!(self.len, from.len);
-        // SAFETY: both have that many bytes.
+        // SAFETY: both have that many bytes, as found when they were made.
         unsafe { move_bytes(self.start, from.start, self.len) }
     }
 
@@ -93,11 +94,12 @@ unsafe fn move_bytes(to: *mut u8, from: *const u8, len: usize) {
         unsafe { memmove(to.cast(), from.cast(), len) };
         return;
     }
-    // Towards higher addresses the pieces would overwrite what is still to be read.
+    // Where the destination begins within the source, the first pieces would overwrite what is still to
+    // be read. Otherwise a piece overwrites nothing but what it and those before it have read.
     let backwards = to.addr().wrapping_sub(from.addr()) < len;
     for n in 0..len.div_ceil(PIECE) {
         let at = PIECE * if backwards { len.div_ceil(PIECE) - 1 - n } else { n };
-        // SAFETY: within the two ranges.
+        // SAFETY: within the two ranges: `at` is less than `len`, and no piece is longer than what is left.
         unsafe { memmove(to.add(at).cast(), from.add(at).cast(), PIECE.min(len - at)) };
     }
 }
@@ -122,6 +124,7 @@ fn is_slow(to: usize, from: usize, len: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use std::{panic, thread};
 
     const BYTES: usize = 64;
@@ -186,6 +189,26 @@ mod tests {
             }
         }
         assert!(slow > 10);
+    }
+
+    proptest! {
+        // Lengths of up to six pieces and distances of up to two pages, most of them around those that
+        // are copied in pieces.
+        #[test]
+        fn overlapping_ranges_move_as_if_through_a_third_buffer(
+            len in 1..6 * PIECE,
+            pages in 0..3_usize,
+            near in prop_oneof![3 => -70..70_isize, 1 => -2048..2048_isize],
+            down: bool,
+        ) {
+            let far = (4096 * pages).saturating_add_signed(near);
+            let (from, to) = if down { (far, 0) } else { (0, far) };
+            let mut expected: Vec<u8> = (0..len + far).map(|n| (n ^ (n >> 8)) as u8).collect();
+            let (_memory, shared) = memory(&expected);
+            expected.copy_within(from..from + len, to);
+            shared.part(to, len).copy_from(shared.part(from, len));
+            prop_assert!(image(shared) == expected);
+        }
     }
 
     #[test]
