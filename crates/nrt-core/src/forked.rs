@@ -18,7 +18,9 @@ use std::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Process(u64);
 
-/// How many forks lie between the first process that loaded this library and this one.
+/// How many forks lie between the first process that loaded this library and this one. Changes only
+/// while a child has one thread, so it orders nothing. A child made by the bare system call runs no
+/// handlers and passes for its parent.
 static GENERATION: AtomicU64 = AtomicU64::new(0);
 
 extern "C" fn child() {
