@@ -40,7 +40,8 @@ impl Word {
     #[inline]
     pub(super) fn enter(&self) -> bool {
         let enter = |word: u64| (word & Self::LIVE != 0).then(|| word + 1);
-        // Only the store in `publish` is not a read-modify-write, so all that follow it carry it on.
+        // While there is an object every change is a read-modify-write, so whichever this one follows
+        // carries on the release in `publish`.
         self.0.fetch_update(Ordering::Acquire, Ordering::Relaxed, enter).is_ok()
     }
 
