@@ -13,7 +13,6 @@ use std::{
 };
 
 use memmap2::{MmapOptions, MmapRaw};
-use neuron_abi::Arch;
 use parking_lot::Mutex;
 use rustix::{
     fs::{FallocateFlags, MemfdFlags},
@@ -344,6 +343,7 @@ impl Bytes for HostBytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use neuron_abi::Arch;
     use neuron_driver::requests::CoreMap;
     use std::os::unix::fs::MetadataExt;
 
