@@ -1,173 +1,14 @@
-//! Recorded transcripts of the real driver, replayed by processes on the device files.
-//!
-//! The model itself is replayed in `neuron-kmd`, in virtual time and with every kind of step. Here
-//! each actor of a transcript is a process of its own that makes the recorded system calls, so
-//! that what lies between a program and the model is compared too. Replayed are the recordings of
-//! one device as it comes, whose steps are calls on its files: [`OPS`] and ioctls.
-
-mod common;
+//! The steps of a transcript, made by processes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Read;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 
-use common::{Client, Emu, can_emulate, hex, unhex};
 use neuron_abi::kernel::args::{self, StructInfo};
-use neuron_abi::kernel::ioctl::{Arg, IOCTLS, Ioctl};
+use neuron_abi::kernel::ioctl::{Arg, IOCTLS};
 use serde_json::Value;
 
-/// Steps, besides ioctls, that this replay knows.
-const OPS: &[&str] = &[
-    "insmod",
-    "lspci",
-    "fstat",
-    "waitready",
-    "dmesg",
-    "sleep",
-    "open",
-    "close",
-    "dup",
-    "exit",
-    "kill9",
-    "mmap",
-    "munmap",
-    "read",
-    "write",
-    "lseek",
-    "poll",
-    "epoll",
-    "sysread",
-    "ls",
-];
-
-/// Instances with the devices that were recorded.
-const INSTANCES: &[(&str, &str)] = &[
-    ("trn1-7164", "trn1.2xlarge"),
-    ("inf2-7264", "inf2.xlarge"),
-    ("trn2-7364", "trn2.3xlarge"),
-    ("trn3-7564", "trn3pd98.3xlarge"),
-];
-
-/// Steps that answer otherwise through the device files: transcript, steps, reason.
-const KNOWN: &str = include_str!("golden_files.tsv");
-
-/// Whether a transcript is one of those this replay is for.
-fn replayable(transcript: &Value) -> bool {
-    let config = &transcript["device_config"];
-    let plain = config.as_array().is_some_and(|list| {
-        list.len() == 1 && list[0].as_object().is_some_and(|d| d.keys().all(|k| k == "DEVID" || k == "SERIAL"))
-    });
-    let known = |step: &Value| {
-        let op = step["op"].as_str();
-        let maps = step["in"].to_string().contains("\"map:");
-        step.get("note").is_none()
-            && step.get("async").is_none()
-            && step["res"].get("actor_died").is_none()
-            && step["res"].get("blocked_ms").is_none()
-            && !maps
-            && op.is_none_or(|op| OPS.contains(&op))
-            && (op != Some("insmod") || step["params"] == "")
-    };
-    let steps = transcript["steps"].as_array().map_or(&[][..], Vec::as_slice);
-    plain && transcript.get("kernel_oops").is_none() && !steps.is_empty() && steps.iter().all(known)
-}
-
-/// Error numbers by their names.
-fn errno(name: &str) -> i32 {
-    match name {
-        "EPERM" => libc::EPERM,
-        "ENOENT" => libc::ENOENT,
-        "EINTR" => libc::EINTR,
-        "ENXIO" => libc::ENXIO,
-        "E2BIG" => libc::E2BIG,
-        "EBADF" => libc::EBADF,
-        "EAGAIN" => libc::EAGAIN,
-        "ENOMEM" => libc::ENOMEM,
-        "EACCES" => libc::EACCES,
-        "EFAULT" => libc::EFAULT,
-        "EBUSY" => libc::EBUSY,
-        "EEXIST" => libc::EEXIST,
-        "ENODEV" => libc::ENODEV,
-        "EINVAL" => libc::EINVAL,
-        "ENOTTY" => libc::ENOTTY,
-        "ENOSPC" => libc::ENOSPC,
-        "ERANGE" => libc::ERANGE,
-        "ENOSYS" => libc::ENOSYS,
-        "EALREADY" => libc::EALREADY,
-        "ESPIPE" => libc::ESPIPE,
-        "EBADMSG" => libc::EBADMSG,
-        "EFBIG" => libc::EFBIG,
-        "64" => 64,
-        "EOPNOTSUPP" => libc::EOPNOTSUPP,
-        "524" => 524,
-        _ => panic!("an error this test does not know: {name}"),
-    }
-}
-
-fn integer(value: &Value) -> Option<u64> {
-    match value {
-        Value::String(s) => u64::from_str_radix(s.strip_prefix("0x")?, 16).ok(),
-        other => other.as_u64().or_else(|| other.as_i64().map(|n| n as u64)),
-    }
-}
-
-fn row(name: &str) -> Option<&'static Ioctl> {
-    let named =
-        |name: &str, size: Option<u32>| IOCTLS.iter().find(|r| r.name == name && size.is_none_or(|s| r.size == s));
-    named(name, None).or_else(|| {
-        let (base, size) = name.rsplit_once('_')?;
-        named(base, Some(size.parse().ok()?))
-    })
-}
-
-/// Offset and size of a field: `name`, `name[i]` or `@offset:size`.
-fn place(field: &str, info: Option<&StructInfo>) -> (usize, usize) {
-    if let Some((offset, size)) = field.strip_prefix('@').and_then(|f| f.split_once(':')) {
-        return (offset.parse().expect(field), size.parse().expect(field));
-    }
-    let info = info.unwrap_or_else(|| panic!("no struct with {field}"));
-    if let Some((name, index)) = field.strip_suffix(']').and_then(|f| f.split_once('[')) {
-        let array = info.field(name).expect(field);
-        return (array.offset + index.parse::<usize>().expect(field) * array.element, array.element);
-    }
-    let field = info.field(field).unwrap_or_else(|| panic!("no field {field}"));
-    (field.offset, field.size)
-}
-
-fn put(bytes: &mut [u8], offset: usize, size: usize, value: u64) {
-    bytes
-        .iter_mut()
-        .skip(offset)
-        .take(size)
-        .zip(value.to_le_bytes().into_iter().chain(std::iter::repeat(0)))
-        .for_each(|(b, v)| *b = v);
-}
-
-fn word(bytes: &[u8], offset: usize, size: usize) -> u64 {
-    let mut image = [0; 8];
-    let size = size.min(8);
-    image[..size].copy_from_slice(&bytes[offset..offset + size]);
-    u64::from_le_bytes(image)
-}
-
-/// Whether bytes are those of a hex text with `xx` for any byte and `(hh*n)` for n equal ones.
-fn same_bytes(recorded: &str, bytes: &[u8]) -> bool {
-    let mut parts = recorded.split('(');
-    let mut whole = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let (run, rest) = part.split_once(')').expect("a run ends");
-        let (byte, times) = run.split_once('*').expect("a run has a length");
-        whole += &byte.repeat(times.parse().expect("a number"));
-        whole += rest;
-    }
-    let pairs = whole.as_bytes().chunks(2);
-    pairs.len() == bytes.len() && pairs.zip(bytes).all(|(p, b)| p == b"xx" || format!("{b:02x}").as_bytes() == p)
-}
-
-fn fnv64(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, b| (hash ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3))
-}
+use crate::common::{self, Client, Emu, hex, unhex};
+use crate::notation::{Outcome, equal, expected, fnv64, integer, place, put, row, same_bytes, same_text, word};
 
 struct Actor {
     client: Client,
@@ -187,40 +28,20 @@ impl Actor {
     }
 }
 
-struct Replay<'a> {
+/// A transcript at work on a published instance.
+pub struct Replay<'a> {
     emu: &'a Emu,
     defaults: Value,
     actors: BTreeMap<String, Actor>,
     variables: BTreeMap<String, u64>,
 }
 
-/// What differs in a step, or nothing.
-type Outcome = Result<(), String>;
-
-fn equal<T: PartialEq + std::fmt::Debug>(what: &str, recorded: T, given: T) -> Outcome {
-    if recorded == given { Ok(()) } else { Err(format!("{what}: recorded {recorded:?}, given {given:?}")) }
-}
-
-/// Whether two texts are equal; `$name` in a recorded one stands for any word.
-fn same_text(recorded: &str, given: &str) -> Outcome {
-    let words = |text: &str| text.split([':', ',', '\n', ' ', '=']).map(str::to_owned).collect::<Vec<_>>();
-    let (left, right) = (words(recorded), words(given));
-    if left.len() == right.len() && left.iter().zip(&right).all(|(l, r)| l.starts_with('$') || l == r) {
-        return Ok(());
+impl<'a> Replay<'a> {
+    /// Nobody has done anything yet. `defaults` is what ioctl steps leave out.
+    pub fn new(emu: &'a Emu, defaults: Value) -> Replay<'a> {
+        Replay { emu, defaults, actors: BTreeMap::new(), variables: BTreeMap::new() }
     }
-    Err(format!("text: recorded {recorded:?}, given {given:?}"))
-}
 
-/// Return value and error number a result stands for.
-fn expected(res: &Value) -> (i64, i32) {
-    match (&res["errno"], &res["ret"]) {
-        (Value::String(name), _) => (-1, errno(name)),
-        (Value::Number(number), _) => (-1, number.as_i64().expect("small") as i32),
-        (_, ret) => (ret.as_i64().unwrap_or_else(|| panic!("{res}")), 0),
-    }
-}
-
-impl Replay<'_> {
     fn actor(&mut self, name: &str) -> &mut Actor {
         if !self.actors.contains_key(name) {
             let mut client = self.emu.client();
@@ -231,7 +52,8 @@ impl Replay<'_> {
         self.actors.get_mut(name).expect("just made")
     }
 
-    fn step(&mut self, step: &Value) -> Outcome {
+    /// Makes one step and compares its result.
+    pub fn step(&mut self, step: &Value) -> Outcome {
         let name = step["actor"].as_str().or(self.defaults["actor"].as_str()).unwrap_or("p1").to_owned();
         let res = &step["res"];
         let fd = step["fd"].as_str().or(self.defaults["fd"].as_str()).unwrap_or("f").to_owned();
@@ -534,82 +356,4 @@ impl Replay<'_> {
         }
         Ok(())
     }
-}
-
-/// The transcripts of a driver version that can be replayed: name and content.
-fn transcripts(version: &str) -> Vec<(String, Value)> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../neuron-kmd/golden/{version}.tar.gz"));
-    let file = std::fs::File::open(path).expect("an archive");
-    let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(file));
-    let mut found = Vec::new();
-    for entry in archive.entries().expect("an archive") {
-        let mut entry = entry.expect("an entry");
-        let name = entry.path().expect("a name").to_string_lossy().trim_start_matches("./").to_owned();
-        let mut text = String::new();
-        if name.ends_with(".json") && entry.read_to_string(&mut text).is_ok() {
-            let transcript: Value = serde_json::from_str(&text).expect("JSON");
-            if INSTANCES.iter().any(|(device, _)| name.starts_with(device)) && replayable(&transcript) {
-                found.push((format!("{version}/{name}"), transcript));
-            }
-        }
-    }
-    found.sort_by(|a, b| a.0.cmp(&b.0));
-    found
-}
-
-/// Replays one; the steps that differ.
-fn replay(name: &str, transcript: &Value) -> (usize, Vec<(String, String)>) {
-    let device = name.split('/').nth(1).unwrap_or_default();
-    let (_, instance) =
-        INSTANCES.iter().find(|(d, _)| *d == device).unwrap_or_else(|| panic!("no instance with {device}"));
-    let driver = name.split('/').next().and_then(|v| v.rsplit_once('.')).expect("a version").0;
-    let emu = Emu::serve(instance, &["--driver", driver]);
-    let mut defaults = transcript["ioctl_defaults"].clone();
-    if defaults.is_null() {
-        defaults = serde_json::json!({});
-    }
-    let mut replay = Replay { emu: &emu, defaults, actors: BTreeMap::new(), variables: BTreeMap::new() };
-    let steps = transcript["steps"].as_array().expect("checked");
-    let mut differences = Vec::new();
-    for step in steps {
-        if let Err(text) = replay.step(step) {
-            let what = step["name"].as_str().or(step["op"].as_str()).unwrap_or_default();
-            let text: String = text.chars().take(300).collect();
-            differences.push((step["i"].to_string(), format!("{what} {}: {text}", step["path"])));
-        }
-    }
-    (steps.len(), differences)
-}
-
-#[test]
-fn recorded_transcripts_answer_the_same_through_the_device_files() {
-    if !can_emulate("golden transcripts on device files") {
-        return;
-    }
-    let mut known: BTreeSet<(&str, &str)> = KNOWN
-        .lines()
-        .skip(1)
-        .filter_map(|line| line.split_once('\t'))
-        .flat_map(|(name, rest)| rest.split('\t').next().unwrap_or_default().split(',').map(move |step| (name, step)))
-        .collect();
-    let (mut files, mut steps, mut excused, mut wrong) = (0, 0, 0, Vec::new());
-    for (name, transcript) in ["2.24.7.0", "2.26.5.0"].into_iter().flat_map(transcripts) {
-        let (count, differences) = replay(&name, &transcript);
-        println!("{name}: {count} steps, {} differ", differences.len());
-        (files, steps) = (files + 1, steps + count);
-        for (step, text) in differences {
-            let row = known.iter().find(|row| **row == (name.as_str(), step.as_str())).copied();
-            match row {
-                Some(row) => {
-                    known.remove(&row);
-                    excused += 1;
-                }
-                None => wrong.push(format!("{name}\t{step}\t{text}")),
-            }
-        }
-    }
-    println!("replayed {files} transcripts through the device files, {steps} steps, {excused} known differences");
-    assert!(wrong.is_empty(), "{} steps differ:\n{}", wrong.len(), wrong.join("\n"));
-    assert!(known.is_empty(), "no difference any more, so take them out of the table: {known:?}");
-    assert!(files >= 63 && steps >= 11_900, "{files} transcripts with {steps} steps");
 }
