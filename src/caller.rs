@@ -2,7 +2,7 @@
 //! lent to the library until queued work is done.
 
 use nrt_core::exec::Completion;
-use nrt_core::tensor::memory::Bytes;
+use nrt_core::tensor::memory::Shared;
 use nrt_core::tensor::{Source, Target};
 use nrt_core::{Result, Status, log_error};
 use std::ffi::c_void;
@@ -56,57 +56,18 @@ pub(crate) unsafe fn bytes_mut<'a>(
 }
 
 /// A buffer that stays the caller's while a tensor is a view of it.
-pub(crate) struct Attached {
-    start: *mut u8,
+///
+/// # Safety
+/// The buffer must hold `len` bytes until the tensor and its slices are gone.
+pub(crate) unsafe fn attached(
+    start: *mut c_void,
     len: usize,
-}
-
-// SAFETY: the buffer is plain bytes of the process, reached only through copies below.
-unsafe impl Send for Attached {}
-// SAFETY: as above; concurrent copies of the same bytes are the caller's to order, as with memcpy.
-unsafe impl Sync for Attached {}
-
-impl Attached {
-    /// # Safety
-    /// The buffer must hold `len` bytes until the tensor and its slices are gone.
-    pub(crate) unsafe fn new(
-        start: *mut c_void,
-        len: usize,
-        call: &'static str,
-        name: &'static str,
-    ) -> Result<Attached> {
-        checked(start.cast_const(), len, call, name)?;
-        Ok(Attached { start: start.cast(), len })
-    }
-}
-
-impl Bytes for Attached {
-    fn size(&self) -> usize {
-        self.len
-    }
-
-    fn addr(&self) -> Option<usize> {
-        Some(self.start.addr())
-    }
-
-    fn read_at(&self, offset: usize, out: &mut [u8]) -> Result<()> {
-        // SAFETY: `offset + out.len()` is within the buffer by the trait's contract; the two may
-        // overlap when a caller reads a tensor into its own buffer, so this is memmove.
-        unsafe { self.start.add(offset).copy_to(out.as_mut_ptr(), out.len()) };
-        Ok(())
-    }
-
-    fn write_at(&self, offset: usize, data: &[u8]) -> Result<()> {
-        // SAFETY: as in `read_at`.
-        unsafe { self.start.add(offset).copy_from(data.as_ptr(), data.len()) };
-        Ok(())
-    }
-
-    fn fill(&self, offset: usize, value: u8, len: usize) -> Result<()> {
-        // SAFETY: `offset + len` is within the buffer by the trait's contract.
-        unsafe { self.start.add(offset).write_bytes(value, len) };
-        Ok(())
-    }
+    call: &'static str,
+    name: &'static str,
+) -> Result<Shared> {
+    checked(start.cast_const(), len, call, name)?;
+    // SAFETY: the caller's promise, and only copies of the library reach it from here.
+    Ok(unsafe { Shared::new(start.cast(), len) })
 }
 
 /// A buffer that queued work reads.

@@ -1,7 +1,7 @@
 //! The tensor part of `nrt.h`.
 
 use crate::args::{Handle, InOut, Out, Text};
-use crate::caller::{Attached, bytes, bytes_mut};
+use crate::caller::{attached, bytes, bytes_mut};
 use crate::types::{
     nrt_tensor_batch_op_t, nrt_tensor_batch_t, nrt_tensor_device_allocation_info_t, nrt_tensor_set_t, nrt_tensor_t,
 };
@@ -60,7 +60,7 @@ export! {
     fn nrt_tensor_attach_buffer(tensor: Handle<*mut nrt_tensor_t>, buffer: *mut c_void, size: usize) -> NRT_STATUS {
         let tensor = tensor::resolve(CALL.name, tensor.address())?;
         // SAFETY: by the contract of the call the buffer outlives the tensor.
-        tensor.attach(Box::new(unsafe { Attached::new(buffer, size, CALL.name, "buffer") }?));
+        tensor.attach(Box::new(unsafe { attached(buffer, size, CALL.name, "buffer") }?));
         Ok(())
     }
 }

@@ -175,7 +175,7 @@ impl DeviceMemory for FakeMemory {
     fn window(&self, place: Place) -> std::result::Result<Option<(usize, usize)>, AllocError> {
         let hbm = self.hbm(place);
         let window = hbm.window(&hbm.state.lock()).map_err(AllocError::Host)?;
-        Ok(Some((window.bytes().addr(), window.bytes().len())))
+        Ok(Some((window.bytes().addr(), window.bytes().size())))
     }
 
     fn export(&self, _va: u64, _size: u64) -> Result<OwnedFd> {
@@ -244,7 +244,7 @@ impl FakeBlock {
 
 impl Bytes for FakeBlock {
     fn size(&self) -> usize {
-        self.memory.len()
+        self.memory.size()
     }
 
     fn addr(&self) -> Option<usize> {
@@ -284,7 +284,7 @@ impl Drop for FakeBlock {
         if self.hbm.process != Process::current() {
             return;
         }
-        let (start, size, window) = (self.start(), self.memory.len() as u64, self.window());
+        let (start, size, window) = (self.start(), self.memory.size() as u64, self.window());
         if size > SMALL {
             // Not with the lock held: it takes as long as there are pages.
             window.forget(start, size);

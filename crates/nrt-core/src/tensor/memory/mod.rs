@@ -21,6 +21,8 @@ pub mod fake;
 mod ranges;
 mod shared;
 
+pub use shared::Shared;
+
 /// What the lifecycle knows when it makes the memory of one init cycle.
 #[derive(Clone, Debug)]
 pub struct Spec {

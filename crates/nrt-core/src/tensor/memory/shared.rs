@@ -10,6 +10,9 @@
 
 use std::{ffi::c_void, hint::black_box};
 
+use super::Bytes;
+use crate::Result;
+
 /// A range of bytes nobody has to himself.
 #[derive(Clone, Copy)]
 pub struct Shared {
@@ -32,7 +35,7 @@ impl Shared {
     }
 
     /// How many bytes there are.
-    pub fn len(self) -> usize {
+    pub fn size(self) -> usize {
         self.len
     }
 
@@ -79,6 +82,32 @@ impl Shared {
         let memset: unsafe extern "C" fn(*mut c_void, i32, usize) -> *mut c_void = black_box(libc::memset);
         // SAFETY: as many bytes as are told.
         unsafe { memset(to.start.cast(), value.into(), to.len) };
+    }
+}
+
+/// For memory that is there as long as the tensor, such as a buffer of the caller.
+impl Bytes for Shared {
+    fn size(&self) -> usize {
+        self.len
+    }
+
+    fn addr(&self) -> Option<usize> {
+        Some(Shared::addr(*self))
+    }
+
+    fn read_at(&self, offset: usize, out: &mut [u8]) -> Result<()> {
+        self.read(offset, out);
+        Ok(())
+    }
+
+    fn write_at(&self, offset: usize, data: &[u8]) -> Result<()> {
+        self.write(offset, data);
+        Ok(())
+    }
+
+    fn fill(&self, offset: usize, value: u8, len: usize) -> Result<()> {
+        Shared::fill(*self, offset, value, len);
+        Ok(())
     }
 }
 
@@ -139,7 +168,7 @@ mod tests {
     }
 
     fn image(shared: Shared) -> Vec<u8> {
-        let mut out = vec![0; shared.len()];
+        let mut out = vec![0; shared.size()];
         shared.read(0, &mut out);
         out
     }
