@@ -75,11 +75,17 @@ abi: ## Regenerate headers, symbols.map and docs/coverage.md from abi/
 abi-check: ## Fail when the generated files are not what abi/ says
 	cargo run -q -p nrt-tools --bin nrt-abi -- generate --check
 
+BENCHES := -p nrt -p neuron-kmd --bench speed --bench memory --bench reset
+
 .PHONY: bench
 bench: setup ## Measure; ratios against baselines of the same run go to target/bench/ratios.json, a limit exceeded is an error
 	cargo build --release -p nrt
 	@rm -f $(TARGET)/bench/ratios.json
-	cargo bench -p nrt -p neuron-kmd --bench speed --bench memory --bench reset --no-fail-fast
+	cargo bench $(BENCHES) --no-fail-fast
+
+.PHONY: bench-build
+bench-build: ## Build what bench runs, without the optimised unit tests a bench of the workspace would build too
+	cargo bench $(BENCHES) --no-run
 
 .PHONY: test-fuzz
 test-fuzz: setup ## Each fuzz target for FUZZ_SECONDS (10) under AddressSanitizer
