@@ -70,6 +70,13 @@ impl Served {
         self.published.server.sharing.as_ref().expect("shared").mapped.len()
     }
 
+    /// Waits until a closed file is kept for its mapping: the kernel tells of a close when it likes.
+    fn until_something_is_kept(&self) {
+        while self.kept() == 0 {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+    }
+
     /// Waits until nothing is kept for a mapping.
     fn until_nothing_is_kept(&self) {
         while self.kept() != 0 {
@@ -188,10 +195,8 @@ fn a_file_that_is_closed_but_mapped_counts_as_open_until_the_mapping_goes() {
     assert_eq!(client.open('f', libc::O_RDWR, 1), "ok");
     assert_eq!(client.ask(&format!("mmap a f {DEVICE_MEMORY:#x} 4096 rw")), "ok");
     assert_eq!(client.ask("close f"), "ok");
-    while served.published.server.open_files() != 0 {
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
-    assert_eq!((served.kept(), served.open_count(1)), (1, 1));
+    served.until_something_is_kept();
+    assert_eq!((served.published.server.open_files(), served.open_count(1)), (0, 1));
     // A file of another device, and one without a mapping, are released at once.
     assert_eq!(other.open('f', libc::O_RDWR, 2), "ok");
     assert_eq!(other.ask("close f"), "ok");
@@ -209,9 +214,7 @@ fn a_killed_client_gives_its_mapped_files_back() {
     assert_eq!(client.open('f', libc::O_RDWR, 5), "ok");
     assert_eq!(client.ask(&format!("mmap a f {DEVICE_MEMORY:#x} 4096 rw")), "ok");
     assert_eq!(client.ask("close f"), "ok");
-    while served.kept() == 0 {
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+    served.until_something_is_kept();
     kill(client.pid(), libc::SIGKILL);
     assert_eq!(client.ended_by(), Some(libc::SIGKILL));
     served.until_nothing_is_kept();
