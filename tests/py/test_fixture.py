@@ -398,7 +398,8 @@ def test_a_failed_test_leaves_nothing_behind(emulation, inner, pytester):
     assert not mounted(root) and not os.path.exists(root) and not os.path.exists(f"/proc/{pid}")
 
 
-def test_a_killed_pytest_leaves_nothing_behind(emulation, pytester):
+def waiting(pytester):
+    """A pytest in a session of its own that waits in a test: the process, the root and the process id of its emulator."""
     pytester.makepyfile(
         """
         import signal, sys
@@ -409,10 +410,22 @@ def test_a_killed_pytest_leaves_nothing_behind(emulation, pytester):
         """
     )
     argv = [sys.executable, "-m", "pytest", "-q", "-s", "-p", "opennrt_testing"]
-    tests = subprocess.Popen(argv, stdout=subprocess.PIPE, universal_newlines=True)
+    tests = subprocess.Popen(
+        argv,
+        stdout=subprocess.PIPE,
+        universal_newlines=True,
+        start_new_session=True,
+        # A shell starts its background jobs with this signal ignored, and so everything below them.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     root, pid = tests.stdout.readline().split()
-    emulator = os.pidfd_open(int(pid))
     assert mounted(root)
+    return tests, root, int(pid)
+
+
+def test_a_killed_pytest_leaves_nothing_behind(emulation, pytester):
+    tests, root, pid = waiting(pytester)
+    emulator = os.pidfd_open(pid)
     tests.kill()
     tests.wait()
     select.select([emulator], [], [])
@@ -420,18 +433,7 @@ def test_a_killed_pytest_leaves_nothing_behind(emulation, pytester):
 
 
 def test_an_interrupted_pytest_stops_the_emulator_in_order(emulation, pytester):
-    pytester.makepyfile(
-        """
-        import signal, sys
-
-        def test_waits(neuron_emulated):
-            print(neuron_emulated._root, neuron_emulated._process.pid, file=sys.stdout, flush=True)
-            signal.pause()
-        """
-    )
-    argv = [sys.executable, "-m", "pytest", "-q", "-s", "-p", "opennrt_testing"]
-    tests = subprocess.Popen(argv, stdout=subprocess.PIPE, universal_newlines=True, start_new_session=True)
-    root, pid = tests.stdout.readline().split()
+    tests, root, pid = waiting(pytester)
     # As Ctrl-C does: to everything the terminal has.
     os.killpg(tests.pid, signal.SIGINT)
     tests.stdout.read()
