@@ -77,11 +77,12 @@ impl Served {
         }
     }
 
-    /// Waits until nothing is kept for a mapping.
-    fn until_nothing_is_kept(&self) {
-        while self.kept() != 0 {
+    /// Waits until the device is given back; then nothing is kept for a mapping any more.
+    fn until_given_back(&self, device: u32) {
+        while self.open_count(device) != 0 {
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
+        assert_eq!(self.kept(), 0);
     }
 }
 
@@ -217,6 +218,5 @@ fn a_killed_client_gives_its_mapped_files_back() {
     served.until_something_is_kept();
     kill(client.pid(), libc::SIGKILL);
     assert_eq!(client.ended_by(), Some(libc::SIGKILL));
-    served.until_nothing_is_kept();
-    assert_eq!(served.open_count(5), 0);
+    served.until_given_back(5);
 }

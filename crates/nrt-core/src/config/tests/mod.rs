@@ -65,11 +65,13 @@ fn the_environment_has_one_funnel() {
     sources(&root, &mut files);
     // Put together here so that this file does not find itself.
     let readers = ["env::", "get"].map(|start| format!("{start}{}", if start == "get" { "env" } else { "var" }));
+    // Unit tests tell their children apart by a variable of their own.
+    let is_test = |file: &std::path::Path| file.iter().any(|part| part == "tests" || part == "tests.rs");
     let found: Vec<_> = files
         .iter()
+        .filter(|file| !is_test(file.strip_prefix(&root).unwrap()))
         .filter(|file| {
             let text = std::fs::read_to_string(file).unwrap();
-            // Unit tests tell their children apart by a variable of their own.
             let text = text.split("#[cfg(test)]\nmod ").next().unwrap();
             readers.iter().any(|reader| text.contains(reader.as_str()))
         })
