@@ -3,7 +3,7 @@
 use super::{Completion, Scheduler, Slot, Unit};
 use crate::{
     Result, Status, log_error,
-    tensor::{self, Source, Target, Tensor, TensorRef, Transfer},
+    tensor::{self, Source, Target, Tensor, TensorRef, Transfer, memory::Place},
 };
 
 /// A call that may use a queue of a core. The checks come in the order of
@@ -49,6 +49,11 @@ impl Scheduler {
     }
 }
 
+/// The HBM a tensor is on; `None` for host memory of whatever kind.
+fn hbm(tensor: &Tensor) -> Option<Place> {
+    tensor.storage()?.dma_place().flatten()
+}
+
 impl Entry<'_> {
     /// The tensor behind a handle, which must be in device memory.
     ///
@@ -56,7 +61,7 @@ impl Entry<'_> {
     /// `InvalidHandle` for one that is not alive, `Invalid` for memory elsewhere.
     pub fn tensor(&self, handle: usize) -> Result<TensorRef> {
         let tensor = tensor::resolve(self.api, handle)?;
-        if !matches!(tensor.storage().map(|storage| storage.dma_place()), Some(Some(Some(_)))) {
+        if hbm(&tensor).is_none() {
             log_error!(
                 Nrt,
                 self.api,
@@ -71,7 +76,7 @@ impl Entry<'_> {
 
     /// Refuse a tensor that is not on an HBM of this core. The text is the vendor's.
     fn near(&self, tensor: &Tensor) -> Result<()> {
-        let Some(Some(Some(place))) = tensor.storage().map(|storage| storage.dma_place()) else {
+        let Some(place) = hbm(tensor) else {
             // A buffer was attached since `tensor` looked; the transfer has taken the memory it found.
             return Ok(());
         };
